@@ -310,13 +310,16 @@ static void view_harmless(struct af_screen *screen, const struct af_diagnosis *d
     view_line(screen, &diagnosis->harmless.seen, evidence->file_count > 1);
 }
 
-/* Without the sentences that name a program which does not run on Windows. */
+/* Without the sentences, or parts of them, that name a program which does not run on Windows. */
 static const char *for_windows(const char *text, struct af_arena *arena)
 {
     struct af_text kept = {0};
     while (*text != '\0') {
-        const char *end = strstr(text, ". ");
-        size_t len = end == NULL ? strlen(text) : (size_t)(end - text) + 2;
+        size_t len = strcspn(text, ".;");
+        while (text[len] != '\0' && text[len + 1] != ' ' && text[len + 1] != '\0')
+            len += 1 + strcspn(text + len + 1, ".;");
+        len += text[len] != '\0';
+        len += text[len] == ' ';
         bool is_ours = memmem(text, len, "anyflash", 8) != NULL;
         af_text_add_n(&kept, text, is_ours ? 0 : len);
         text += len;
@@ -343,7 +346,8 @@ static void view_next(struct af_screen *screen, const struct log_doctor *doctor,
     if (best->next != NULL && !is_planned && !(is_windows && af_starts_with(best->next, "any")))
         af_screen_command(screen, 2, AF_SHELL_POSIX, best->next);
     af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, fix == NULL ? "" : fix);
-    if (is_planned && doctor->plan.missing != NULL)
+    bool is_of_run = best->cause->phases == 1u << AF_CAUSE_RUN; /* no wheel changes that */
+    if (is_planned && doctor->plan.missing != NULL && !is_of_run)
         view_plan(screen, doctor, arena);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "kit/doctor/diagnosis.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,6 +18,8 @@
 #define WEAK_SCORE 50  /* a cause with a lower score is only possible, unless facts prove it */
 #define HINT_SCORE 38  /* a cause with at most this score is a guess from a few words */
 #define HYPOTHESES_MAX 256u
+#define TITLE_LINES 2u /* what is named there, the whole text is about */
+#define ASIDE_LINES 2u
 
 const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence)
 {
@@ -141,13 +144,22 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     ranking->hypotheses[ranking->count++] = made;
 }
 
-/* Whether the message itself names flash-attn, whoever stands above it. */
+/*
+ * Whether the message itself names flash-attn, whoever stands above it: "flash_attn_2_cuda",
+ * "FlashAttention 2", but not "FlashAttentionKwargs" or "modeling_flash_attention_utils".
+ */
 static bool names_flash_attn(const struct af_log_hit *hit)
 {
-    const size_t len = strlen(hit->text);
-    for (size_t at = 0; at + 5 <= len; at++)
-        if (strncasecmp(hit->text + at, "flash", 5) == 0)
+    for (const char *at = hit->text; (at = strcasestr(at, "flash")) != NULL; at++) {
+        bool is_inner = at > hit->text && (isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        const char *rest = at + strlen("flash");
+        rest += *rest != '\0' && strchr("-_ ", *rest) != NULL;
+        size_t len = strncasecmp(rest, "attention", 9) == 0 ? 9
+                     : strncasecmp(rest, "attn", 4) == 0    ? 4
+                                                            : 0;
+        if (!is_inner && len > 0 && !isalpha((unsigned char)rest[len]))
             return true;
+    }
     return false;
 }
 
@@ -164,6 +176,24 @@ static bool is_supposed(const struct af_diagnosis_ranking *ranking, size_t first
     return false;
 }
 
+/*
+ * Whether a person's sentence is about something else: flash-attn is named, but neither at the
+ * top nor beside it.
+ */
+static bool is_aside(const struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit)
+{
+    const struct af_log_hits *named =
+        af_log_evidence_hits(ranking->evidence, AF_SIGNATURE_SUBJECT);
+    if (!hit->is_said || named == NULL || named->count == 0)
+        return false;
+    for (size_t i = 0; i < named->count; i++)
+        if (named->rows[i].line <= TITLE_LINES ||
+            (named->rows[i].line <= hit->line + ASIDE_LINES &&
+             named->rows[i].line + ASIDE_LINES >= hit->line))
+            return false;
+    return true;
+}
+
 /* The hypotheses of one signature, from its first occurrence with a part of each class that
    satisfies `near` and `not_near`. */
 static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
@@ -175,7 +205,7 @@ static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
         const struct af_log_hit *hit = &hits->rows[i];
         const char *other = NULL;
         if (!surroundings_hold(ranking->evidence, &signature->around, hit->line) ||
-            is_supposed(ranking, first, hit))
+            is_supposed(ranking, first, hit) || is_aside(ranking, hit))
             continue;
         af_log_owners_subject(&ranking->evidence->owners, hit->line, names_flash_attn(hit),
                               &other);
@@ -198,12 +228,23 @@ static void drop_symptoms(struct af_diagnosis_ranking *ranking)
     ranking->count = faults > 0 ? kept : ranking->count;
 }
 
+/* Whether it comes from a message, not from what somebody says of it, and is no mere hint. */
+static bool is_of_message(const struct af_diagnosis_hypothesis *one)
+{
+    return one->row->score > HINT_SCORE && !one->hit->is_said;
+}
+
+/* The first message counts more; the first sentence only where there is no message. */
 static void prefer_first(struct af_diagnosis_ranking *ranking)
 {
     uint64_t first = UINT64_MAX;
+    bool has_message = false;
+    for (size_t i = 0; i < ranking->count; i++)
+        has_message = has_message || is_of_message(&ranking->hypotheses[i]);
     for (size_t i = 0; i < ranking->count; i++) {
         const struct af_diagnosis_hypothesis *one = &ranking->hypotheses[i];
-        if (one->row->score > HINT_SCORE && one->hit->line < first)
+        if (one->row->score > HINT_SCORE && one->hit->line < first &&
+            (!has_message || is_of_message(one)))
             first = one->hit->line;
     }
     for (size_t i = 0; i < ranking->count; i++) {

@@ -62,6 +62,8 @@ static bool take_extension(struct af_pasted_reader *reader, const char *line)
 /* "build/lib.linux-x86_64-cpython-312", "/usr/lib/x86_64-linux-gnu" */
 static void take_folders(struct af_pasted_reader *reader, const char *line)
 {
+    if (strstr(line, "flash_attn-") != NULL && strstr(line, ".whl") != NULL)
+        return; /* what was asked for */
     static const char *const names[][2] = {{"linux-x86_64", "x86_64"},
                                            {"x86_64-linux-gnu", "x86_64"},
                                            {"linux-aarch64", "aarch64"},

@@ -401,12 +401,16 @@ static void take_release(struct af_pasted_reader *reader, const char *word, size
 
 static void take_traces(struct af_pasted_reader *reader, const char *line, const char *lower)
 {
+    const char *wheel =
+        strstr(lower, "flash_attn-"); /* made for a system, which may be another */
+    bool names_wheel = wheel != NULL && strstr(wheel, ".whl") != NULL;
     for (size_t i = 0; i < AF_COUNT(traces); i++) {
         size_t len;
         const char *os = i == 0 ? "linux" : traces[i].os;
         const char *word = find_word(lower, traces[i].words, &len);
-        bool printed = has_word(line, traces[i].prints) ||
-                       (i == 3 && strncmp(line, "/Users/", strlen("/Users/")) == 0);
+        bool printed =
+            !names_wheel && (has_word(line, traces[i].prints) ||
+                             (i == 3 && strncmp(line, "/Users/", strlen("/Users/")) == 0));
         bool host = i == 1 && reader->values[AF_PASTED_WSL].text != NULL; /* WSL's Windows */
         if ((!printed && word == NULL) || host)
             continue;

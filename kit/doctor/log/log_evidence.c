@@ -156,7 +156,7 @@ static void fill_hit(struct af_log_hit *hit, const struct af_log_line *line,
 }
 
 static void note_hit(struct af_log_evidence *evidence, size_t signature,
-                     const struct af_pattern_match *match, uint64_t number)
+                     const struct af_pattern_match *match, uint64_t number, bool is_said)
 {
     struct af_log_hits *hits = &evidence->hits[signature];
     if (hits->rows == NULL)
@@ -169,6 +169,7 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
     size_t place =
         index < AF_LOG_HITS_MAX ? (size_t)index : half + (size_t)((index - half) % half);
     fill_hit(&hits->rows[place], evidence->line, match, number);
+    hits->rows[place].is_said = is_said;
     if (hits->count <= place)
         hits->count = place + 1;
 }
@@ -239,7 +240,7 @@ static void note_match(struct af_log_evidence *evidence, size_t index,
             return;
         }
         note_range(&evidence->signatures[evidence->matcher->rows[index]], number);
-        note_hit(evidence, evidence->matcher->rows[index], match, number);
+        note_hit(evidence, evidence->matcher->rows[index], match, number, false);
     } else if (index < wheel_pattern(evidence->matcher)) {
         note_asked(evidence, match, number);
     } else if (index == wheel_pattern(evidence->matcher)) {
@@ -329,7 +330,7 @@ static void take_sentence(void *context, size_t start, size_t end, uint64_t said
         if (rule == row->says_count)
             continue;
         note_range(&evidence->signatures[i], number);
-        note_hit(evidence, i, &match, number);
+        note_hit(evidence, i, &match, number, true);
     }
 }
 

@@ -23,6 +23,7 @@
 /* A line that a signature matched. Lines are counted through all files from 1. */
 struct af_log_hit {
     uint64_t line;
+    bool is_said;                 /* it is a person's sentence */
     char text[AF_LOG_TEXT_BYTES]; /* the line, or its part around the match; not scrubbed */
     struct af_capture captures[AF_PATTERN_CAPTURES_MAX]; /* within `text` */
     size_t capture_count;

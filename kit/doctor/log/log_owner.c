@@ -143,12 +143,15 @@ static size_t index_of(struct af_log_owners *owners, struct af_span name, bool i
 void af_log_owners_note(struct af_log_owners *owners, const struct af_capture *stated,
                         uint64_t line)
 {
-    bool has_failed = strcmp(stated->name, "failed") == 0;
+    bool is_fault = strcmp(stated->name, "fault") == 0;
+    bool has_failed = is_fault || strcmp(stated->name, "failed") == 0;
     struct af_span name = has_failed ? first_word(stated->value) : reduce(stated->value);
     const char *class = is_name(name) ? class_of(name) : "base";
-    if (class == NULL ? strcmp(stated->name, "frame") == 0
-                      : strcmp(class, "base") == 0 ||
-                            (strcmp(class, "host") == 0 && strcmp(stated->name, "source") != 0))
+    bool is_frame = strcmp(stated->name, "frame") == 0;
+    bool is_origin = is_fault || strcmp(stated->name, "source") == 0;
+    bool is_known = class != NULL && strcmp(class, "base") != 0 &&
+                    (is_origin || strcmp(class, "host") != 0);
+    if (class == NULL ? is_frame : !is_known)
         return;
     size_t index =
         index_of(owners, package_of(name), class != NULL && strcmp(class, "ours") == 0);

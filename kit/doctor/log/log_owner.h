@@ -4,8 +4,8 @@
  *
  * Lines that match the row AF_SIGNATURE_OWNER of the table state it by a capture: {package} is
  * at work on that line or imports there, {frame} is in a call stack, which counts for packages
- * that are known, {source} is what something was imported from, and {failed} is said to have
- * failed. Names are reduced to
+ * that are known, {source} is what something was imported from, {failed} is said to have
+ * failed, and {fault} is both. Names are reduced to
  * what a person calls the package, and classed by the rows OWNER of data/log_parts.tsv.
  */
 #ifndef AF_KIT_DOCTOR_LOG_LOG_OWNER_H
@@ -40,7 +40,7 @@ enum af_log_subject { AF_LOG_SUBJECT_UNKNOWN, AF_LOG_SUBJECT_OURS, AF_LOG_SUBJEC
 /*
  * Notes what a line states: a name, a requirement, a path of an extension or a folder. Texts
  * that name no package, and what others stand on, such as torch and pip, are no statement;
- * programs that only load others, such as transformers, are one if they are a {source}.
+ * programs that only load others, such as transformers, are one if they are a {source} or {fault}.
  */
 void af_log_owners_note(struct af_log_owners *owners, const struct af_capture *stated,
                         uint64_t line);
