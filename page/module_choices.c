@@ -283,14 +283,6 @@ static const struct installer installers[] = {
      {"python.executable=.\\python_embeded\\python.exe", "uv=none", "pip=yes"}},
 };
 
-static bool has_tool(const struct af_machine *machine, const char *name)
-{
-    for (size_t i = 0; i < machine->tools.count; i++)
-        if (af_fact_is(&machine->tools.rows[i].name, name))
-            return true;
-    return false;
-}
-
 /* The installer that the steps use as long as none is chosen. */
 static const char *installer_of(const struct af_machine *machine)
 {
@@ -300,7 +292,7 @@ static const char *installer_of(const struct af_machine *machine)
         return "portable";
     if (af_equal(kind, "conda") || af_equal(kind, "pixi"))
         return "conda";
-    return has_tool(machine, "uv") || !has_tool(machine, "pip") ? "uv" : "pip";
+    return af_machine_uses_uv(machine) ? "uv" : "pip";
 }
 
 static json_t *installers_json(void)

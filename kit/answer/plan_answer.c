@@ -388,7 +388,7 @@ static struct af_plan_next next_of(struct af_plan_answer *answer)
         next.text = "run the steps below on each machine";
     else if (answer->request->elsewhere && rung->kind == AF_RUNG_WHEEL &&
              assumes_python(answer))
-        next.text = "say which Python there is: --given python=VERSION";
+        next.text = af_reasons[AF_REASON_UNKNOWN_PYTHON].hint;
     else if (answer->request->elsewhere)
         next.text = "run these steps on the machine described below";
     else

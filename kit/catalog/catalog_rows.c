@@ -275,6 +275,13 @@ static bool read_numbers(struct reading *reading, struct af_catalog_wheel *wheel
 }
 
 /* Makes "8.0 9.0" from the list of texts. */
+/* "gfx1100": a target of AMD's compiler. */
+static bool is_gfx(const char *text)
+{
+    size_t len = af_starts_with(text, "gfx") ? strspn(text + 3, "0123456789abcdef") : 0;
+    return len >= 3 && len <= 4 && text[3 + len] == '\0';
+}
+
 static bool read_sms(struct reading *reading, const json_t *row, const char *field,
                      const char **sm_out)
 {
@@ -288,8 +295,9 @@ static bool read_sms(struct reading *reading, const json_t *row, const char *fie
     for (size_t i = 0; good && i < json_array_size(list); i++) {
         int16_t major, minor, patch;
         const char *sm = json_string_value(json_array_get(list, i));
-        good = sm != NULL && split_numbers(sm, (int16_t *[3]){&major, &minor, &patch}) &&
-               minor >= 0 && patch < 0;
+        good = sm != NULL &&
+               (is_gfx(sm) || (split_numbers(sm, (int16_t *[3]){&major, &minor, &patch}) &&
+                               minor >= 0 && patch < 0));
         if (good)
             af_text_format(&joined, "%s%s", i == 0 ? "" : " ", sm);
     }
@@ -298,7 +306,7 @@ static bool read_sms(struct reading *reading, const json_t *row, const char *fie
     bool failed = joined.failed;
     af_text_release(&joined);
     if (!good)
-        return bad(reading, field, "holds an item that is not like '8.0'");
+        return bad(reading, field, "holds an item that is not like '8.0' or 'gfx942'");
     return failed ? no_memory(reading) : *sm_out != NULL;
 }
 

@@ -478,6 +478,75 @@ static void serve_all(struct af_fit_wheel_check *check)
     }
 }
 
+/* ---- AMD ---- */
+
+/* Whether the list has the target; "gfx90a:sramecc+:xnack-" is gfx90a. */
+static bool has_target(const char *list, const char *gfx)
+{
+    const size_t len = strcspn(gfx, ":");
+    for (const char *at = list; *at != '\0'; at += strspn(at, " ")) {
+        size_t own = strcspn(at, " ");
+        if (own == len && strncmp(at, gfx, len) == 0)
+            return true;
+        at += own;
+    }
+    return false;
+}
+
+/*
+ * Code for an AMD GPU runs on its own target only: gfx1030 cannot run that of gfx1100. With
+ * several GPUs it is enough that one works.
+ */
+static void serve_amd(struct af_fit_wheel_check *check)
+{
+    const struct af_gpu_rows *gpus = &check->view->machine->gpus;
+    const char *list = check->wheel->sm, *lacking = NULL;
+    for (size_t i = 0; i < gpus->count; i++) {
+        const char *gfx = af_fact_text_or(&gpus->rows[i].sm, NULL);
+        if (!af_fact_is(&gpus->rows[i].vendor, "amd") ||
+            af_fact_truth(&gpus->rows[i].visible) == AF_NO)
+            continue;
+        if (gfx == NULL || list == NULL) {
+            af_fit_wheel_check_add_reason(
+                check, gfx == NULL ? AF_REASON_UNKNOWN_GPU : AF_REASON_WHEEL_SM_UNKNOWN, "%s",
+                gfx == NULL ? af_fact_text_or(&gpus->rows[i].name, "the AMD GPU") : gfx);
+            return;
+        }
+        if (has_target(list, gfx))
+            return;
+        lacking = gfx;
+    }
+    if (lacking != NULL)
+        af_fit_wheel_check_add_reason(check, AF_REASON_SM_NOT_IN_WHEEL,
+                                      "%s, its code is for %s", lacking, list);
+}
+
+/* The first two numbers behind "rocm", or of a version of HIP; false: there are none. */
+static bool read_rocm(const char *text, int numbers[2])
+{
+    const char *at = text == NULL ? NULL : strstr(text, "rocm");
+    return text != NULL && sscanf(at == NULL ? text : at + 4, "%d.%d", &numbers[0],
+                                  &numbers[1]) == 2;
+}
+
+/* A wheel works with the ROCm that torch brings or was built for. */
+static void check_rocm(struct af_fit_wheel_check *check)
+{
+    const struct af_torch *torch = &check->view->machine->torch;
+    const char *version = af_fact_text_or(&torch->version, "");
+    int own[2], here[2];
+    if (!read_rocm(check->wheel->local, own))
+        return;
+    if (!read_rocm(strstr(version, "+rocm"), here) &&
+        !read_rocm(af_fact_text_or(&torch->hip, NULL), here))
+        af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_ROCM, "the wheel is for %d.%d",
+                                      own[0], own[1]);
+    else if (own[0] != here[0] || own[1] != here[1])
+        af_fit_wheel_check_add_reason(check, AF_REASON_ROCM_VERSION,
+                                      "ROCm %d.%d, torch has ROCm %d.%d", own[0], own[1],
+                                      here[0], here[1]);
+}
+
 void af_rule_gpu(struct af_fit_wheel_check *check)
 {
     const struct af_view *view = check->view;
@@ -488,4 +557,8 @@ void af_rule_gpu(struct af_fit_wheel_check *check)
         af_fit_wheel_check_add_reason(check, AF_REASON_UNKNOWN_GPU, "%s", view->gpu_source);
     else if (!check->wheel->rocm)
         serve_all(check);
+    else
+        serve_amd(check);
+    if (check->wheel->rocm && !is_told)
+        check_rocm(check);
 }

@@ -501,7 +501,7 @@ function harmlessParts(harmless, lines) {
 
 /* What is shown of a diagnosis: its title, the lines that it is about, and the parts of its text. */
 function viewOf(diagnosis, causes) {
-    const { harmless, other } = diagnosis;
+    const harmless = diagnosis.harmless ?? null, other = diagnosis.other ?? null; // a link has neither
     if (harmless !== null)
         return { title: "Nothing in this log is a failure of flash-attn", evidence: [harmless],
                  parts: (lines) => harmlessParts(harmless, lines) };

@@ -119,7 +119,7 @@ def test_the_gpu_of_this_computer_is_assumed_until_a_text_describes_another(page
         assert page.run(find, drawn, names) == name
     page.run("model.browserGpu = 'RTX 3060'")
     choose(page, torch="2.6.0", torch_cuda="cu124")
-    assert page.text("#answer-title").startswith("A wheel fits")
+    assert page.text("#answer-title").startswith("If Python is 3.12, a wheel fits")
     assert page.text("#fact-gpu-source") == "of this browser"
     assert "gpu=RTX+3060" in page.run("return fragmentOf()")
     page.paste(LOG)
@@ -187,7 +187,7 @@ def test_a_text_of_comfyui_gets_commands_of_its_own_python(page, native):
     assert "`" not in page.text("#diagnosis-body h3 + p")
     assert ".\\python_embeded\\python.exe -m pip uninstall" in page.text("#diagnosis-body")
     page.paste(WINDOWS)
-    assert page.commands()[0].startswith("uv pip install")
+    assert page.commands()[0].startswith("python -m pip install")
 
 
 @pytest.mark.parametrize("before, kind", [("", "log"), (WINDOWS, "output")],
@@ -288,7 +288,8 @@ def test_without_a_torch_the_answer_is_a_torch_and_its_wheel(page, native, text)
     assert page.text("#answer-title") == f"No torch yet? {expected['headline']}"
     shell = "powershell" if "win" in text else "command"
     assert page.commands() == [step[shell] for step in expected["steps"] if step[shell]]
-    assert "torch==" in page.commands()[0] and page.commands()[1].endswith(".whl")
+    torch = next(i for i, command in enumerate(page.commands()) if "torch==" in command)
+    assert page.commands()[torch + 1].endswith(".whl")
     assert "torch" in asked_for(page, "#answer-body")
 
 
@@ -456,7 +457,7 @@ def test_on_a_slow_network_the_page_says_what_it_waits_for(driver):
     server.second_half.clear()
     page = Page(driver, server.url)
     driver.get(server.url)
-    page.wait("document.getElementById('answer-title').textContent.includes('wheels: 0.')")
+    page.wait("document.getElementById('answer-title').textContent.match(/wheels: \\d/)")
     assert page.text("#answer-title").startswith("Loading the catalog of wheels")
     assert shown(page, "text")
     assert not shown(page, "menus") and not shown(page, "table")
