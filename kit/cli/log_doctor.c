@@ -310,7 +310,7 @@ static void view_harmless(struct af_screen *screen, const struct af_diagnosis *d
     view_line(screen, &diagnosis->harmless.seen, evidence->file_count > 1);
 }
 
-/* Without the sentences, or parts of them, that name a program which does not run on Windows. */
+/* Without the parts of sentences that name a program which does not run on Windows. */
 static const char *for_windows(const char *text, struct af_arena *arena)
 {
     struct af_text kept = {0};

@@ -165,7 +165,7 @@ static void find_near_misses(struct af_rung_context *context)
 
 /*
  * The first rung: the best published wheel, or which group of rules left none.
- * The counts are shown to the reader: 8655 wheels, so many for this platform,
+ * The counts are shown to the reader: 8666 wheels, so many for this platform,
  * of these so many for this Python, ...
  */
 

@@ -184,3 +184,12 @@ def test_text_that_begins_with_a_bracket_is_no_json(anyflash, tmp_path, start):
                                         "Python version: 3.12.4 (64-bit runtime)\n")
     answer = anyflash("machine", "--machine", "notes.txt")
     assert json.loads(answer.out)["python"]["version"]["value"] == "3.12.4"
+
+
+def test_no_wheel_fits_a_python_that_nobody_stated(anyflash):
+    """A wheel is for one Python; which one is assumed stands before the word "fits"."""
+    words = ("plan", "--given", "torch=2.8.0+cu128", "--given", "sm=9.0", "--given", "os=linux",
+             "--given", "glibc=2.35")
+    assert anyflash(*words).out.startswith("If Python is 3.12, a wheel fits: ")
+    assert "--given python=" in anyflash(*words).out
+    assert anyflash(*words, "--given", "python=3.11").out.startswith("A wheel fits: ")

@@ -98,8 +98,8 @@ def test_version_and_find_say_which_catalog(update):
     small(update)
     assert "catalog embedded" in update(command="version").out
     assert update().code == 0
-    assert "catalog updated: 8655 wheels" in update(command="version").out
-    assert "of 8655 wheels match (catalog: updated" in update("torch=2.8", command="find").err
+    assert "catalog updated: 8666 wheels" in update(command="version").out
+    assert "of 8666 wheels match (catalog: updated" in update("torch=2.8", command="find").err
 
 
 def test_the_date_stays_while_a_source_cannot_be_read(update):

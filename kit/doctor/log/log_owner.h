@@ -40,7 +40,8 @@ enum af_log_subject { AF_LOG_SUBJECT_UNKNOWN, AF_LOG_SUBJECT_OURS, AF_LOG_SUBJEC
 /*
  * Notes what a line states: a name, a requirement, a path of an extension or a folder. Texts
  * that name no package, and what others stand on, such as torch and pip, are no statement;
- * programs that only load others, such as transformers, are one if they are a {source} or {fault}.
+ * programs that only load others, such as transformers, are one if they are a {source} or
+ * {fault}.
  */
 void af_log_owners_note(struct af_log_owners *owners, const struct af_capture *stated,
                         uint64_t line);
