@@ -8,8 +8,8 @@ set -eu
 kind=$1
 file=$2
 case $kind in
-static) max_bytes=8000000 ;;
-program) max_bytes=6600000 ;; # by gcc 14; 0.3 MB less by gcc 12; static has 1.63 MB more
+static) max_bytes=8700000 ;;
+program) max_bytes=7100000 ;; # by gcc 14; 0.3 MB less by gcc 12; static has 1.63 MB more
 library) max_bytes=2500000 ;;
 *)
     echo "error: '$kind' is neither static, program nor library" >&2

@@ -525,8 +525,8 @@ static void serve_amd(struct af_fit_wheel_check *check)
 static bool read_rocm(const char *text, int numbers[2])
 {
     const char *at = text == NULL ? NULL : strstr(text, "rocm");
-    return text != NULL && sscanf(at == NULL ? text : at + 4, "%d.%d", &numbers[0],
-                                  &numbers[1]) == 2;
+    return text != NULL &&
+           sscanf(at == NULL ? text : at + 4, "%d.%d", &numbers[0], &numbers[1]) == 2;
 }
 
 /* A wheel works with the ROCm that torch brings or was built for. */

@@ -18,7 +18,8 @@ def test_plan__names_what_is_fast_on_this_gpu(row):
     words = ["plan", *(f"--given={fact}" for fact in row["given"])]
     words += ["--package", row["package"]] if "package" in row else []
     code, out, err = cases.run(*words, "--json")
-    assert code == 0 and json.loads(out)["decision"] == row["decision"], err
+    assert code == (row["decision"] is None) # a fact is missing that decides
+    assert json.loads(out)["decision"] == row["decision"], err
     _, text, _ = cases.run(*words)
     text = " ".join(text.replace("\\\n", "").split())
     missing = [what for what in row["says"] if what not in text]

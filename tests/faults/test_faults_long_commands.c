@@ -26,7 +26,7 @@ static void test_long_commands__survive_lack_of_memory(void **state)
     (void)state;
     for (size_t i = 0; i < AF_COUNT(commands) * 2; i++) {
         struct every_allocation each = {
-            .all_after = i % 2 == 1, .at_least = 40, .skip_part = 12};
+            .all_after = i % 2 == 1, .at_least = 30, .skip_part = 12};
         fail_each(each, &commands[i / 2]);
     }
 }

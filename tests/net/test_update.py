@@ -242,7 +242,7 @@ def test_a_rate_limit_ends_the_asking_and_keeps_what_an_update_brought(update, s
     done = update()
     assert done.code == 3 and "too many requests" in done.err
     assert len(server.requests) == 1
-    assert "8656 wheels" in update(command="version").out
+    assert "8667 wheels" in update(command="version").out
 
 
 def test_pages_are_asked_one_after_the_other(update, server):

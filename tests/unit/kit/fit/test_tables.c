@@ -123,7 +123,9 @@ static void test_tables__toolkits_know_their_compilers_and_drivers(void **state)
     assert_string_equal(toolkit->driver_linux_floor, "525.60.13");
     assert_true(af_words_have(toolkit->sm_targets, "12.0"));
     assert_null(af_tables_cuda(12, 7));
-    assert_int_equal(af_tables_cuda(13, 3)->clang_max, -1);
+    assert_int_equal(af_tables_cuda(13, 3)->clang_max, 21);
+    assert_int_equal(af_tables_cuda(13, 5)->gcc_max, 16);
+    assert_true(af_words_have(af_tables_cuda(13, 5)->sm_targets, "10.7"));
 }
 
 static void test_tables__flash_attn_releases_are_in_order(void **state)
