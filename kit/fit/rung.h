@@ -52,6 +52,12 @@ void af_rung_torch_kernels(struct af_rung_context *context);
 void af_rung_torch_change(struct af_rung_context *context);
 void af_rung_engine(struct af_rung_context *context);
 
+/* Removes the notes, so that only the reasons against a wheel are left; how many there are. */
+size_t af_rung_drop_notes(struct af_reason *reasons, size_t count);
+
+/* Of the decision: the wheels that people try first, if none fits (near_misses.c). */
+void af_rung_find_near_misses(struct af_rung_context *context);
+
 /* The first GPU of the view that torch was not compiled for; NULL: none is known to be. */
 const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view);
 

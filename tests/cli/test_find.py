@@ -108,3 +108,11 @@ def test_a_catalog_without_wheels_is_refused(anyflash, tmp_path):
     for command in ("find", "plan", "version"):
         answer = anyflash(command, "--catalog", "empty.jsonl")
         assert answer.code == 3 and "catalog 'empty.jsonl' has no wheels" in answer.err
+
+
+def test_a_version_that_is_asked_for_is_the_one_that_setup_py_would_download(anyflash):
+    words = ("plan", "-v", "--given", "torch=2.7.0+cu126", "--given", "python=3.12",
+             "--given", "os=linux", "--given", "glibc=2.35", "--given", "sm=9.0")
+    assert "\n    flash_attn-2.7.3+cu12torch2.7cxx11abiTRUE-cp312" in anyflash(
+        *words, "--version", "2.7.3").out
+    assert "setup.py tries" not in anyflash(*words, "--version", "2.5.8").out
