@@ -36,27 +36,27 @@ struct build {
 
 /* ---- options ---- */
 
-/* --arch: "80,90" or "8.0". */
+/* --arch: "80,90" or "8.0"; else the variable of flash-attn's own build: "80;90". */
 static enum anyflash_status read_targets(const struct af_cli *cli, struct build *build,
-                                         struct anyflash_error *err)
+                                         bool checks, struct anyflash_error *err)
 {
-    const char *list = cli->options.values[AF_OPTION_ARCH];
+    const char *option = cli->options.values[AF_OPTION_ARCH];
+    const char *list = option == NULL && checks ? getenv("FLASH_ATTN_CUDA_ARCHS") : option;
     for (const char *at = list; at != NULL && *at != '\0';) {
         char word[16];
         int64_t sm;
-        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ",;"), at);
         char *dot = strchr(word, '.');
         if (dot != NULL)
             memmove(dot, dot + 1, strlen(dot));
         if (!af_parse_i64(word, 80, 129, &sm) || build->target_count == TARGETS_MAX)
-            return af_fail(
-                err, ANYFLASH_E_ARGUMENT,
-                "--arch %s: flash-attn 2 needs compute capability 8.0 or newer, such as "
-                "9.0 or 80,90",
-                word);
+            return af_fail(err, ANYFLASH_E_ARGUMENT,
+                           "%s %s: flash-attn 2 needs compute capability 8.0 or newer, such as "
+                           "9.0 or 80,90",
+                           option != NULL ? "--arch" : "FLASH_ATTN_CUDA_ARCHS", word);
         build->targets[build->target_count++] = (int)sm;
-        at += strcspn(at, ",");
-        at += *at == ',';
+        at += strcspn(at, ",;");
+        at += *at != '\0';
     }
     return ANYFLASH_OK;
 }
@@ -120,7 +120,7 @@ static enum anyflash_status read_options(struct af_cli *cli, struct build *build
     bool must = !checks && build->build.pack == NULL;
     if (status == ANYFLASH_OK)
         status = af_cli_read_selection(cli, must, &build->build.selection, err);
-    return status == ANYFLASH_OK ? read_targets(cli, build, err) : status;
+    return status == ANYFLASH_OK ? read_targets(cli, build, checks, err) : status;
 }
 
 /* ---- the build ---- */

@@ -339,6 +339,13 @@ def test_json_has_the_wheel_and_nothing_else_on_stdout(world):
     assert rows["sources"]["verdict"] == "yes" and rows["python"]["verdict"] == "yes", checked
 
 
+def test_flash_attns_own_variable_counts_as_targets(world):
+    for text, refused in (("80;90", False), ("75", True), ("fast;80", True)):
+        said = world.run("--check", more={"FLASH_ATTN_CUDA_ARCHS": text})
+        assert (said.code == 2) == refused == ("FLASH_ATTN_CUDA_ARCHS" in said.err), said
+        assert world.run(*SELECTION, more={"FLASH_ATTN_CUDA_ARCHS": text}).code == 0
+
+
 def test_every_program_is_named_by_its_contents():
     some = [name for name in NAMES if " 96 " in name and " " in name]
     texts = [nvrtc.program(some[at:at + 3]) for at in range(0, len(some), 3)]
