@@ -37,3 +37,9 @@ def test_another_maker_gets_no_wheel_of_cuda(anyflash, tmp_path, part):
     answer = anyflash("plan", "--machine", text)
     assert answer.out.startswith("Use torch's own attention")
     assert "pip install" not in answer.out
+
+
+@pytest.mark.parametrize("gpu, target", [("MI300X", True), ("MI355X", True), ("RX 9070 XT", False)])
+def test_amds_own_kernels_are_named_for_their_gpus(anyflash, gpu, target):
+    answer = anyflash("plan", *LINUX, "--given", "torch=2.9.1+rocm6.4", "--given", f"gpu={gpu}")
+    assert ("aiter.flash_attn_func" in answer.out) == target
