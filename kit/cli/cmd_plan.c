@@ -228,12 +228,17 @@ static void view_near_misses(struct af_screen *screen, const struct plan *plan, 
     af_cli_near_misses_view(screen, decision, all);
 }
 
+/*
+ * Source: on an H100, forward at head size 128 and 8,192 tokens, FlashAttention-3 does 659 TFLOP/s
+ * and FlashAttention-2 370 (Dao-AILab/flash-attention, thread 1791).
+ */
 static void view_faster(struct af_screen *screen, struct af_cli *cli, const char *package)
 {
     const char *words[] = {"--package", package, NULL};
-    af_screen_format(screen, 6, "Note: ", AF_TONE_PLAIN, "%s is faster on this GPU: `%s`",
-                     af_equal(package, "flash_attn_3") ? "FlashAttention-3"
-                                                       : "FlashAttention-4",
+    af_screen_format(screen, 6, "Note: ", AF_TONE_PLAIN, "%s on this GPU: `%s`",
+                     af_equal(package, "flash_attn_3")
+                         ? "FlashAttention-3 is up to 1.8 times as fast"
+                         : "FlashAttention-4 is faster",
                      af_cli_next_command(cli, AF_COMMAND_PLAN, words));
 }
 
