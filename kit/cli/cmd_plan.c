@@ -229,8 +229,8 @@ static void view_near_misses(struct af_screen *screen, const struct plan *plan, 
 }
 
 /*
- * Source: on an H100, forward at head size 128 and 8,192 tokens, FlashAttention-3 does 659 TFLOP/s
- * and FlashAttention-2 370 (Dao-AILab/flash-attention, thread 1791).
+ * Source: on an H100, forward at head size 128 and 8,192 tokens, FlashAttention-3 does 659
+ * TFLOP/s and FlashAttention-2 370 (Dao-AILab/flash-attention, thread 1791).
  */
 static void view_faster(struct af_screen *screen, struct af_cli *cli, const char *package)
 {
