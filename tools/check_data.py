@@ -17,6 +17,8 @@ TSV = {"distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERS
        "driver_cuda.tsv": (r"\d+", r"\d+\.\d"),
        "index_releases.tsv": ("torch|flash-attn", r"\d[\d.]*(post\d+)?",
                               r"20\d\d-[01]\d-[0-3]\d"),
+       "gpu_generations.tsv": (r"\d+\.\d", r"[A-Z][\w ,.()]+", "integrated|-", r"\d+\.\d|-",
+                               r"\d+|-", r"\d+\.\d|-", r"flash_attn_\d|-", "cudnn|-"),
        "gpu_names.tsv": ("nvidia|amd|intel|apple", r"[a-z0-9 ]+", r"\d+\.\d|gfx[0-9a-f]+|-"),
        "torch_assertions.tsv": (r"[\w/.]+\.h", r"\d+", "[0-9a-f]+"),
        "wheel_contents.tsv": (r"[a-z0-9-]+", r"\w+[\w./-]*\*?", "package|extension|requirement",
@@ -102,6 +104,18 @@ def check_torch_symbols(table, data):
         at += count
 
 
+def check_generations(toolkits):
+    """Each GPU that another table names has a row, and the rows are in order."""
+    rows = [row[0] for row in read_rows("gpu_generations.tsv")[1]]
+    named = {row[2] for row in read_rows("gpu_names.tsv")[1] if row[0] == "nvidia"}
+    named |= {sm.rstrip("af") for row in toolkits for sm in row["sm_targets"] or []}
+    for sm in sorted(named - set(rows)):
+        if float(sm) >= 5:
+            yield f"gpu_generations.tsv: no row for {sm}"
+    if rows != sorted(rows, key=float):
+        yield "gpu_generations.tsv: the rows are not in order"
+
+
 def main():
     head, *wheels = read_lines("wheels.jsonl")
     evidence = json.loads((DATA / "wheels_evidence.json").read_text())
@@ -120,6 +134,7 @@ def main():
         counts[name] = len(rows)
         problems += check_rows(name, remarks, rows, columns)
     problems += check_counts(counts)
+    problems += check_generations(tables["cuda"]["toolkits"])
     branches = [int(row[0]) for row in read_rows("driver_cuda.tsv")[1]]
     if branches != sorted(branches, reverse=True):
         problems.append("driver_cuda.tsv: the newest branch must be first")

@@ -8,6 +8,7 @@
 
 #include "kit/base/shell.h"
 #include "kit/fit/fit.h"
+#include "kit/fit/gpu_generation.h"
 #include "kit/fit/view.h"
 
 /* What a build would produce and need, unless it is impossible. */
@@ -169,7 +170,7 @@ static const char *newer_package(const struct af_plan_request *request)
     if ((fit->package != NULL && !af_equal(fit->package, "flash_attn")) ||
         fit->version != NULL || fit->has_preference)
         return NULL;
-    return sm == 90 ? "flash_attn_3" : sm / 10 == 10 ? "flash_attn_4" : NULL;
+    return af_sm_generation_of(sm).package;
 }
 
 /* Names that package if a wheel of it fits. */

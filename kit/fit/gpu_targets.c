@@ -10,43 +10,36 @@
 #include "kit/fit/gpu_targets.h"
 
 #include "kit/base/text.h"
+#include "kit/fit/gpu_generation.h"
 
 #include <string.h>
 
-/*
- * Integrated parts. NVIDIA does not promise that they and other GPUs can run
- * each other's code.
- */
-static bool is_tegra(int sm)
+static bool is_integrated(int sm)
 {
-    static const int parts[] = {53, 62, 72, 87, 101, 110};
-    for (size_t i = 0; i < AF_COUNT(parts); i++) {
-        if (parts[i] == sm)
-            return true;
-    }
-    return false;
+    return af_sm_generation_of(sm).is_integrated;
 }
 
 /* Thor was 10.1 up to CUDA 12.9 and is 11.0 since then. */
-static bool is_thor(int sm)
+static bool are_one_chip(int sm, int other)
 {
-    return sm == 101 || sm == 110;
+    return sm == other || af_sm_generation_of(sm).same_chip == other;
 }
 
 bool af_sm_is_jetson(int sm)
 {
-    return is_tegra(sm) && !is_thor(sm);
+    struct af_sm_generation generation = af_sm_generation_of(sm);
+    return generation.is_integrated && generation.same_chip == 0;
 }
 
 enum af_answer af_sm_runs(int code, int gpu)
 {
     if (code == gpu)
         return AF_YES;
-    if (is_thor(code) && is_thor(gpu))
+    if (are_one_chip(code, gpu))
         return AF_UNKNOWN;
     if (code / 10 != gpu / 10 || code % 10 > gpu % 10)
         return AF_NO;
-    return is_tegra(gpu) || is_tegra(code) ? AF_UNKNOWN : AF_YES;
+    return is_integrated(gpu) || is_integrated(code) ? AF_UNKNOWN : AF_YES;
 }
 
 enum af_answer af_image_runs(const struct af_gpu_image *image, int gpu)
@@ -56,9 +49,7 @@ enum af_answer af_image_runs(const struct af_gpu_image *image, int gpu)
     if (image->kind == AF_GPU_OTHER)
         return AF_UNKNOWN;
     if (image->suffix == 'a')
-        return image->sm == gpu                     ? AF_YES
-               : is_thor(image->sm) && is_thor(gpu) ? AF_UNKNOWN
-                                                    : AF_NO;
+        return image->sm == gpu ? AF_YES : are_one_chip(image->sm, gpu) ? AF_UNKNOWN : AF_NO;
     if (image->kind == AF_GPU_PTX && image->suffix == '\0')
         return image->sm <= gpu ? AF_YES : AF_NO;
     return af_sm_runs(image->sm, gpu);
@@ -82,9 +73,10 @@ enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, in
 {
     if (variant->sm.count > 0)
         return af_sm_list_covers(variant->sm.items, variant->sm.count, sm);
-    /* CUDA 12.8 is the first that compiles for these, and older builds have no PTX. */
+    /* Older builds of torch have no PTX. */
     int cuda = variant->cuda_major * 10 + variant->cuda_minor;
-    return sm >= 100 && variant->cuda_major > 0 && cuda < 128 ? AF_NO : AF_UNKNOWN;
+    return variant->cuda_major > 0 && cuda < af_sm_generation_of(sm).first_cuda ? AF_NO
+                                                                                : AF_UNKNOWN;
 }
 
 /*

@@ -1,13 +1,11 @@
 /*
  * rung_build.c: the rung of a build: release, platform, torch and GPUs, and the commands that
  * fix what is missing, for the machine's distribution.
- *
- * Targets of flash-attn's own build are 80, 87, 90, 100, 110 and 120; 80 also runs on GPUs of
- * 8.6 and 8.9.
  */
 #include "kit/fit/rung.h"
 
 #include "kit/base/text.h"
+#include "kit/fit/gpu_generation.h"
 #include "kit/fit/gpu_targets.h"
 
 #include <string.h>
@@ -156,16 +154,6 @@ void af_rung_build_row(struct af_rung_build_target *build, const char *name,
         af_rung_add_reason(build->context, id, "%s", evidence == NULL ? "" : evidence);
 }
 
-/* The target of a build for GPUs of `sm`; 0: none. Thor was 10.1 up to CUDA 12.9. */
-static int target_of(int sm)
-{
-    static const int of_major[] = {[8] = 80, [9] = 90, [10] = 100, [11] = 110, [12] = 120};
-    int major = sm / 10;
-    if (sm == 87 || sm == 101)
-        return sm == 87 ? 87 : 110;
-    return major >= 0 && major < (int)AF_COUNT(of_major) ? of_major[major] : 0;
-}
-
 static void add_once(int sms[AF_VIEW_GPUS_MAX], size_t *count, int sm)
 {
     for (size_t i = 0; i < *count; i++) {
@@ -177,7 +165,7 @@ static void add_once(int sms[AF_VIEW_GPUS_MAX], size_t *count, int sm)
 
 static void add_gpu(struct af_rung_build_target *build, int sm)
 {
-    add_once(build->sms, &build->sm_count, target_of(sm));
+    add_once(build->sms, &build->sm_count, af_sm_generation_of(sm).build_target);
 }
 
 /* "80;90"; NULL of none. */
@@ -231,7 +219,8 @@ static void check_gpus(struct af_rung_build_target *build)
     bool served[AF_VIEW_GPUS_MAX], left_out[AF_VIEW_GPUS_MAX];
     bool any = false, partly = false;
     for (size_t i = 0; i < view->gpu_count; i++) {
-        served[i] = view->gpus[i].sm >= 0 && target_of(view->gpus[i].sm) != 0;
+        served[i] =
+            view->gpus[i].sm >= 0 && af_sm_generation_of(view->gpus[i].sm).build_target != 0;
         any = any || served[i];
     }
     for (size_t i = 0; i < view->gpu_count; i++) {

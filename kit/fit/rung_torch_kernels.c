@@ -12,6 +12,7 @@
  * scaled_dot_product_attention also selects them itself.
  */
 #include "kit/base/text.h"
+#include "kit/fit/gpu_generation.h"
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/rung.h"
 
@@ -45,11 +46,6 @@ const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view)
     return NULL;
 }
 
-static bool has_cudnn(int sm)
-{
-    return sm == 90 || sm / 10 == 10;
-}
-
 static void check_gpu(struct af_rung_context *context, const struct af_view *view,
                       const struct af_view_gpu *gpu)
 {
@@ -70,7 +66,7 @@ static void check_gpu(struct af_rung_context *context, const struct af_view *vie
         af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s", gpu->text);
     if (gpu->sm >= SM_EFFICIENT_MIN && gpu->sm < SM_FLASH_MIN)
         af_rung_add_reason(context, AF_REASON_KERNELS_EFFICIENT, "%s", gpu->text);
-    else if (has_cudnn(gpu->sm))
+    else if (af_sm_generation_of(gpu->sm).prefers_cudnn)
         af_rung_add_reason(context, AF_REASON_KERNELS_CUDNN, "%s", gpu->text);
 }
 
