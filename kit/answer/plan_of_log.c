@@ -56,7 +56,7 @@ enum anyflash_status af_plan_of_log_make(struct af_plan_of_log *plan,
                                          struct af_machine *machine, bool is_installed,
                                          struct af_arena *arena, struct anyflash_error *err)
 {
-    struct af_plan_request_texts words = {NULL};
+    struct af_plan_request_texts words = {0};
     struct af_plan_read_notes notes = {NULL, NULL};
     *plan = (struct af_plan_of_log){.machine = machine};
     plan->request.catalog = catalog;
