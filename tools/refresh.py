@@ -30,8 +30,8 @@ TIMEOUT_S = 60
 # the key in wheels_evidence.json of what a listing added on one day
 LISTING = "the release page of the repository in `source`, read {} by `anyflash update`"
 BY_HAND = ("causes.jsonl", "cuda.json", "distributions.tsv", "driver_cuda.tsv",
-           "flash_attn_4.json", "gpu_names.tsv", "signatures.jsonl", "torch_assertions.tsv",
-           "traps.json")
+           "flash_attn_4.json", "gpu_generations.tsv", "gpu_names.tsv", "index_releases.tsv",
+           "signatures.jsonl", "torch_assertions.tsv", "traps.json")
 
 
 class Unreadable(Exception):
