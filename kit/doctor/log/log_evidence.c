@@ -241,6 +241,8 @@ static void note_match(struct af_log_evidence *evidence, size_t index,
         }
         note_range(&evidence->signatures[evidence->matcher->rows[index]], number);
         note_hit(evidence, evidence->matcher->rows[index], match, number, false);
+        if (evidence->table->rows[evidence->matcher->rows[index]].kind == AF_SIGNATURE_HARMLESS)
+            evidence->harmless = *match;
     } else if (index < wheel_pattern(evidence->matcher)) {
         note_asked(evidence, match, number);
     } else if (index == wheel_pattern(evidence->matcher)) {
@@ -320,6 +322,8 @@ static void take_sentence(void *context, size_t start, size_t end, uint64_t said
     const struct af_signature_table *table = evidence->table;
     struct af_pattern_match match = {.start = start, .end = end};
     uint64_t number = evidence->files[evidence->file_count - 1].before + evidence->line->number;
+    if (evidence->harmless.start < end && evidence->harmless.end > start)
+        return; /* a program printed it */
     if ((said & evidence->matcher->flash) != 0)
         evidence->said |= said;
     for (size_t i = 0; i < table->count; i++) {
@@ -344,9 +348,10 @@ static void take_line(void *context, const struct af_log_line *line)
         memcpy(evidence->last_text, line->text, len);
         evidence->last_text[len] = '\0';
     }
+    evidence->harmless = (struct af_pattern_match){0};
+    try_candidates(evidence, find_candidates(evidence, line));
     if (line->number <= PROSE_LINES_MAX)
         af_sentence_read(&evidence->matcher->words, line, take_sentence, evidence);
-    try_candidates(evidence, find_candidates(evidence, line));
 }
 
 enum anyflash_status af_log_evidence_new(const struct af_log_matcher *matcher,

@@ -72,6 +72,7 @@ struct af_log_evidence {
     struct af_wheel_name wheel;       /* of flash-attn, the first that was named */
     uint64_t wheel_line;              /* 0: none */
     bool wheel_is_guess;              /* the name that flash-attn's setup.py made up */
+    struct af_pattern_match harmless; /* of a harmless message in the current line */
     uint64_t said;                    /* the concepts of all sentences (sentence.h) */
     char asked[AF_LOG_ASKED_BYTES]; /* the version of flash-attn that was asked for; "": none */
     uint64_t asked_line;

@@ -4,6 +4,7 @@
  */
 #include "kit/doctor/log/sentence.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,6 +85,23 @@ enum anyflash_status af_sentence_words_build(struct af_arena *arena,
                          : af_keyword_table_build(texts, count, arena, &out->keywords, err);
 }
 
+/* "torch.OutOfMemoryError: ..." at the line's start. */
+static bool is_exception(const struct af_log_line *line)
+{
+    static const char *const ends[] = {"Error", "Exception"};
+    size_t len = 0;
+    while (len < line->len && (isalnum((unsigned char)line->text[len]) != 0 ||
+                               line->text[len] == '.' || line->text[len] == '_'))
+        len++;
+    for (size_t i = 0; i < AF_COUNT(ends); i++) {
+        size_t end = strlen(ends[i]);
+        if (len > end && len + 1 < line->len && line->text[len] == ':' &&
+            memcmp(line->text + len - end, ends[i], end) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* What Python and pip print: a warning, a line of a call stack, a row about a package. */
 static bool is_printed(const struct af_log_line *line)
 {
@@ -94,7 +112,7 @@ static bool is_printed(const struct af_log_line *line)
         if (line->len > len && memcmp(line->text, starts[i], len) == 0)
             return true;
     }
-    return memmem(line->text, line->len, "Warning: ", 9) != NULL;
+    return is_exception(line) || memmem(line->text, line->len, "Warning: ", 9) != NULL;
 }
 
 /* Commands, paths and what programs print have more signs than sentences have; "name: value"
