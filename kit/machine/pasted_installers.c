@@ -113,6 +113,7 @@ static bool take_guess(struct af_pasted_reader *reader, const char *line)
     af_pasted_take(reader, AF_PASTED_TORCH, local.torch, strlen(local.torch));
     if (af_starts_with(wheel.python, "cp"))
         af_pasted_take_tag(reader, wheel.python + 2);
+    af_pasted_take_platform(reader, wheel.platform);
     return true;
 }
 

@@ -36,6 +36,9 @@ bool af_pasted_read_arch(struct af_pasted_reader *reader, const char *text,
 /* The Python of a tag: "312" of cp312; false if it is none. */
 bool af_pasted_take_tag(struct af_pasted_reader *reader, const char *digits);
 
+/* System and processor of a tag: "linux_x86_64", "x86_64-linux-gnu", "win_amd64". */
+void af_pasted_take_platform(struct af_pasted_reader *reader, const char *at);
+
 /* Appends a formatted sentence to the notes, up to a limit. */
 void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...) AF_PRINTF(2, 3);
 

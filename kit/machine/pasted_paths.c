@@ -18,8 +18,7 @@ static void take_text(struct af_pasted_reader *reader, enum af_pasted_fact fact,
     af_pasted_take(reader, fact, text, strlen(text));
 }
 
-/* "linux_x86_64", "x86_64-linux-gnu", "win_amd64" */
-static void take_platform(struct af_pasted_reader *reader, const char *at)
+void af_pasted_take_platform(struct af_pasted_reader *reader, const char *at)
 {
     const size_t len = strcspn(at, " /\\'\",)");
     const char *const arms[] = {"aarch64", "arm64"}, *const intels[] = {"x86_64", "amd64"};
@@ -53,7 +52,7 @@ static bool take_extension(struct af_pasted_reader *reader, const char *line)
         if (len < 2 || len > 3 || digits[len] != '-')
             continue;
         snprintf(tag, sizeof tag, "%.*s", (int)len, digits);
-        take_platform(reader, digits + len + 1);
+        af_pasted_take_platform(reader, digits + len + 1);
         return af_pasted_take_tag(reader, tag);
     }
     return false;
@@ -149,7 +148,7 @@ static bool take_wheel(struct af_pasted_reader *reader, const char *line)
     snprintf(digits, sizeof digits, "%.*s", (int)strspn(tag + 3, "0123456789"), tag + 3);
     af_pasted_take_tag(reader, digits);
     if (platform != NULL && platform < end)
-        take_platform(reader, platform + 1);
+        af_pasted_take_platform(reader, platform + 1);
     return true;
 }
 

@@ -373,7 +373,7 @@ static const struct {
     {"wsl", "microsoft-standard|:/mnt/c/|WSL", ""},
     {"windows",
      "[MSC v.|WDDM|win_amd64|win32|vc14_runtime|vs2015_runtime|python.exe|.dll|:\\|"
-     "DLL load failed|win-amd64|WinError ",
+     "DLL load failed|win-amd64|lib.win-|temp.win-|WinError ",
      "windows|win10|win11|win 10|win 11|powershell"},
     {"linux",
      "[GCC |manylinux|linux_x86_64|linux-gnu|/usr/lib|/home/|:~|nvidia-cuda-runtime-cu|"

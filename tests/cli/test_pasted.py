@@ -95,6 +95,21 @@ def test_a_home_folder_of_macos_names_the_system(anyflash, line, found):
     assert facts["platform"]["os"].get("value") == found
 
 
+@pytest.mark.parametrize("line, found", [
+    ("creating build\\lib.win-amd64-cpython-310", "windows"),
+    ("creating build/lib.linux-x86_64-cpython-310", "linux"),
+    ("Guessing wheel URL:  https://x.invalid/flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp310-"
+     "cp310-win_amd64.whl", "windows"),
+    ("Guessing wheel URL:  https://x.invalid/flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp310-"
+     "cp310-linux_x86_64.whl", "linux"),
+    ("I found flash_attn-2.8.3+cu12torch2.8cxx11abiTRUE-cp310-cp310-win_amd64.whl only", None),
+])
+def test_a_build_names_its_system_and_a_wanted_wheel_does_not(anyflash, tmp_path, line, found):
+    (tmp_path / "log.txt").write_text(f"torch 2.8\n{line}\n")
+    facts = json.loads(anyflash("machine", "--machine", tmp_path / "log.txt", "--json").out)
+    assert facts["platform"]["os"].get("value") == found
+
+
 @pytest.mark.parametrize("line, version", [
     ("2.10.0+cu130", "2.10.0+cu130"),
     ("  '2.8.0+cu128' ", "2.8.0+cu128"),
