@@ -249,7 +249,7 @@ def test_a_torch_newer_than_the_list_is_answered_with_releases_first(page):
     assert page.commands() == [] and "torch==" not in page.run("return answerAsText()")
     last = page.text("#answer-body > details:last-child > summary")
     assert "Another torch" in last
-    page.paste(LOG)
+    page.paste(WINDOWS_LOG)
     choose(page, gpu="RTX 5090", os="windows", torch="2.15.0", torch_cuda="cu130")
     assert "is older than torch 2.15.0" in page.text("#diagnosis-body h3 + p")
     assert page.text("#diagnosis-body .command.main") is None
