@@ -41,6 +41,17 @@ static bool is_hopeless(const struct af_machine *machine)
            machine->platform.os.state == AF_FACT_UNKNOWN;
 }
 
+/* Whether no fact could bring a wheel or kernels: on macOS. */
+static bool is_without_gpu_code(const struct af_decision *decision)
+{
+    static const enum af_rung_kind kinds[] = {AF_RUNG_WHEEL, AF_RUNG_TORCH_KERNELS,
+                                              AF_RUNG_BUILD};
+    size_t no_count = 0;
+    for (size_t i = 0; i < AF_COUNT(kinds); i++)
+        no_count += decision->rungs[kinds[i]].answer == AF_NO;
+    return no_count == AF_COUNT(kinds);
+}
+
 /* An installer would keep the flash-attn that is there if its version is the same. */
 static enum anyflash_status state_installed(struct af_machine *machine,
                                             struct anyflash_error *err)
@@ -77,7 +88,8 @@ enum anyflash_status af_plan_of_log_make(struct af_plan_of_log *plan,
     if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&plan->request, &plan->answer, err);
     plan->has_answer = status == ANYFLASH_OK;
-    if (af_plan_of_log_decides(plan))
+    if (af_plan_of_log_decides(plan) ||
+        (plan->has_answer && is_without_gpu_code(&plan->answer.decision)))
         plan->missing = NULL;
     else if (plan->has_answer && plan->answer.decision.missing_fact != NULL &&
              plan->missing == NULL)

@@ -101,3 +101,19 @@ def test_a_stated_fact__is_not_contradicted(answers):
             assert "flash-attn-too-old" not in causes
         if "torch.version.cuda = 12" in text:
             assert "cpu-only-torch" not in causes
+
+
+def test_a_wheel__is_for_the_system_that_the_text_names(answers):
+    seen = 0
+    for text, shown, _, _ in answers[:len(TEXTS)]:
+        if re.search(r"lib\.win-amd64|Guessing wheel URL.*win_amd64|C:\\Users", text):
+            seen += 1
+            assert not re.search(r"linux\w*\.whl", shown.partition("Evidence")[0]), text[:200]
+    assert seen > 10
+
+
+def test_no_fact__is_asked_for_where_none_could_bring_a_wheel():
+    text = ("pip install flash-attn fails on my macbook\n"
+            "ERROR: Failed building wheel for flash-attn\n")
+    assert b"which wheel fits" not in run(text, "doctor", "-").stdout
+    assert b"which wheel fits" in run(text.replace("macbook", "machine"), "doctor", "-").stdout
