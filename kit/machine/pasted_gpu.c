@@ -44,7 +44,7 @@ void af_pasted_take_gpu(struct af_pasted_reader *reader, size_t index, struct af
     static const char *const on_arm[] = {"GH200", "GB200", "GB300", "GB10",
                                          "Orin",  "Thor",  "Xavier"};
     for (size_t i = 0; i < AF_COUNT(on_arm); i++)
-        if (memmem(name.data, name.len, on_arm[i], strlen(on_arm[i])) != NULL)
+        if (name.len > 0 && memmem(name.data, name.len, on_arm[i], strlen(on_arm[i])) != NULL)
             af_pasted_take(reader, AF_PASTED_ARCH, "aarch64", 7);
     if (sm != NULL && parse_sm(sm, target, sizeof target))
         af_pasted_keep(reader, &gpu->sm, NULL, target, strlen(target));
