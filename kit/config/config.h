@@ -37,7 +37,7 @@ struct af_pin {
     const char *platform_marker; /* the part about the platform, or "" */
     int python_minor;            /* -1: any */
     const char *torch;           /* "2.8"; NULL: any, or unknown */
-    const char *torch_build;     /* "cu126" if a plain install brings another CUDA; or NULL */
+    const char *torch_build;     /* "cu126" if a plain install brings another torch; or NULL */
     enum af_answer metadata_has_local; /* the METADATA version has the local part of the name */
     struct af_config_wheel_facts facts;
 };
@@ -78,6 +78,12 @@ void af_config_lock_release(struct af_config_lock *lock);
 enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
                                            enum af_pin_source source,
                                            struct anyflash_error *err);
+
+/*
+ * Notes which torch a plain install gets, if that is not the wheel's, and that the index of the
+ * wheel's has to be named: `where` ("in requirements.txt").
+ */
+void af_config_lock_note_torch(struct af_config_lock *lock, const char *where);
 
 /* Adds a note for the reader; formatted. */
 void af_config_lock_note(struct af_config_lock *lock, const char *format, ...) AF_PRINTF(2, 3);

@@ -191,6 +191,10 @@ enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char 
              (strstr(text, "hash>") != NULL || strstr(text, "<checksum>") != NULL))
         af_config_lock_note(lock, "no hash is written, because the catalog has none; name the "
                                   "folder of the file with --from to add it");
+    bool installs_torch =
+        strstr(text, "torch==<torch>") != NULL || strstr(text, "torch = \"") != NULL;
+    if (!from_conda && installs_torch)
+        af_config_lock_note_torch(lock, "where the tool looks for torch");
     new_out->len = out.len;
     new_out->data = out.failed ? NULL : af_arena_text_n(lock->arena, out.data, out.len);
     af_text_release(&out);

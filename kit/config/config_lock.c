@@ -80,20 +80,25 @@ static const char *join_markers(struct af_arena *arena, const char *a, const cha
     return a[0] == '\0' ? b : b[0] == '\0' ? a : af_arena_format(arena, "%s and %s", a, b);
 }
 
-/* "cu128" of the torch that the pin is for. */
+/* "cu128" or "rocm7.2" of the torch that the pin is for. */
 static const char *torch_build(struct af_arena *arena, const struct af_pin *pin)
 {
     const char *version = af_fact_text_or(&pin->machine->torch.version, "");
     const char *plus = strchr(version, '+');
     if (pin->rung->torch_cuda != NULL)
         return pin->rung->torch_cuda;
-    return plus == NULL ? af_arena_format(arena, "cu%d*", pin->wheel->cuda_major) : plus + 1;
+    if (plus != NULL)
+        return plus + 1;
+    return pin->wheel->rocm ? "its ROCm"
+                            : af_arena_format(arena, "cu%d*", pin->wheel->cuda_major);
 }
 
-/* Whether a plain install of the wheel's torch brings a different CUDA from the wheel's. */
-static bool other_cuda(struct af_arena *arena, const struct af_pin *pin)
+/* Whether a plain install brings a torch for another CUDA than the wheel's, or without ROCm. */
+static bool needs_index(struct af_arena *arena, const struct af_pin *pin)
 {
     const struct af_catalog_wheel *wheel = pin->wheel;
+    if (wheel->rocm)
+        return true;
     if (wheel->torch_major < 0 || wheel->cuda_major < 0)
         return false;
     const struct af_catalog_torch_release *release =
@@ -120,9 +125,24 @@ static void fill_wheel(struct af_config_lock *lock, struct af_pin *pin)
     if (wheel->torch_major >= 0 && wheel->torch_minor >= 0)
         pin->torch =
             af_arena_format(lock->arena, "%d.%d", wheel->torch_major, wheel->torch_minor);
-    if (other_cuda(lock->arena, pin))
+    if (needs_index(lock->arena, pin))
         pin->torch_build = torch_build(lock->arena, pin);
     lock->package = af_wheel_listed_name(lock->arena, wheel->package);
+}
+
+void af_config_lock_note_torch(struct af_config_lock *lock, const char *where)
+{
+    for (size_t i = 0; i < lock->pin_count; i++) {
+        const struct af_pin *pin = &lock->pins[i];
+        if (pin->torch_build != NULL)
+            af_config_lock_note(lock,
+                                "a plain install gets torch %s %s: name PyTorch's wheel index "
+                                "for %s %s",
+                                pin->torch,
+                                pin->wheel->rocm ? "without ROCm"
+                                                 : "for a different CUDA from the wheel's",
+                                pin->torch_build, where);
+    }
 }
 
 /* Whether some machine would satisfy both markers. */

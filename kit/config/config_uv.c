@@ -416,16 +416,9 @@ static void note_torch(struct writer *writer)
 {
     const struct af_toml_item *sources =
         af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "sources"));
-    for (size_t i = 0; i < writer->lock->pin_count; i++) {
-        const struct af_pin *pin = &writer->lock->pins[i];
-        if (pin->torch_build != NULL && package_key(sources, "torch") == NULL)
-            af_config_lock_note(
-                writer->lock,
-                "a plain install gets torch %s for a different CUDA from the wheel's: name "
-                "PyTorch's wheel index for %s as an explicit index in "
-                "[tool.uv.sources] torch",
-                pin->torch, pin->torch_build);
-    }
+    if (package_key(sources, "torch") == NULL)
+        af_config_lock_note_torch(writer->lock,
+                                  "as an explicit index in [tool.uv.sources] torch");
 }
 
 /* What uv 0.10 and newer does with a URL if the file's metadata says another version. */

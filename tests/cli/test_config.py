@@ -533,3 +533,23 @@ def test_a_refusal_names_the_plan_for_the_same_machines(anyflash):
     assert answer.code == 1
     hint = f"hint: `anyflash plan --official --machine {record}` shows every option"
     assert hint in answer.err
+
+
+@pytest.mark.parametrize("tool", ["uv", "pip", "poetry", "pixi", "conda"])
+@pytest.mark.parametrize("gpu, torch, index", [
+    ("RX 7900 XTX", "2.14.0+rocm7.2", "without ROCm: name PyTorch's wheel index for rocm7.2"),
+    ("RTX 4090", "2.14.0+cu126", "a different CUDA from the wheel's"),
+    ("RTX 4090", "2.9.1+cu128", None),
+])
+def test_a_torch_that_a_plain_install_does_not_bring_is_named(anyflash, tmp_path, tool, gpu,
+                                                              torch, index):
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "x"\nversion = "1"\nrequires-python = "==3.12.*"\n'
+        'dependencies = ["torch"]\n')
+    facts = ("os=linux", "arch=x86_64", "glibc=2.35", "python=3.12", f"gpu={gpu}",
+             f"torch={torch}")
+    answer = anyflash("config", tool, "--project", tmp_path,
+                      *(word for fact in facts for word in ("--given", fact)))
+    assert answer.code == 0, answer
+    assert ("a plain install gets torch" in answer.err) == (index is not None)
+    assert index is None or index in " ".join(answer.err.split())
