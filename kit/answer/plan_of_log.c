@@ -20,17 +20,18 @@ bool af_plan_of_log_serves(const char *command)
     return false;
 }
 
-/* What is missing of the facts that no decision can do without; NULL: nothing. */
+/* Which of the facts that every decision needs are missing; NULL: none. */
 static const char *missing_of(const struct af_machine *machine)
 {
     bool torch = machine->torch.version.state != AF_FACT_UNKNOWN;
     bool python = machine->python.version.state == AF_FACT_KNOWN &&
                   machine->python.version.origin.kind != AF_ORIGIN_ASSUMED;
     bool gpu = machine->gpus.state == AF_FACT_KNOWN || machine->gpus.count > 0;
-    if (!torch)
-        return python ? gpu ? "version of torch" : "version of torch and the GPU"
-                      : "versions of torch and Python, and the GPU";
-    return python ? NULL : "version of Python";
+    if (torch)
+        return python ? NULL : "version of Python";
+    if (python)
+        return gpu ? "version of torch" : "version of torch and the GPU";
+    return gpu ? "versions of torch and Python" : "versions of torch and Python, and the GPU";
 }
 
 /* Whether nothing can be decided: torch, the GPU and the system are unknown. */

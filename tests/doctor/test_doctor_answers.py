@@ -117,3 +117,14 @@ def test_no_fact__is_asked_for_where_none_could_bring_a_wheel():
             "ERROR: Failed building wheel for flash-attn\n")
     assert b"which wheel fits" not in run(text, "doctor", "-").stdout
     assert b"which wheel fits" in run(text.replace("macbook", "machine"), "doctor", "-").stdout
+
+
+@pytest.mark.parametrize("said, asked", [
+    ("", ("torch", "Python", "GPU")), ("RTX 4090", ("torch", "Python")),
+    ("RTX 4090, Python 3.12", ("torch",)), ("Python 3.12", ("torch", "GPU")),
+])
+def test_no_fact__that_the_text_states_is_asked_for(said, asked):
+    shown = run(f"{said}\nERROR: Failed building wheel for flash-attn\n", "doctor", "-")
+    question = re.search(r"which wheel fits depends on (.*?):", " ".join(
+        shown.stdout.decode().split()))[1]
+    assert [fact for fact in ("torch", "Python", "GPU") if fact in question] == list(asked)
