@@ -683,6 +683,7 @@ def test_plan_offers_no_build_where_none_can_be(anyflash):
     (["--head-dim", "64", "--features", "sinks"], "sinks"),
     (["--head-dim", "64", "--jobs", "0"], "--jobs takes a number"),
     (["--check", "--arch", "75"], "compute capability 8.0 or newer"),
+    (["--check", "--arch", "80,130"], "--arch 130"), (["--check", "--arch", "9999"], "--arch"),
     ([], "say what to build: --for MODEL/config.json"),
 ])
 def test_build_refuses_words_that_it_does_not_know(anyflash, words, text):
