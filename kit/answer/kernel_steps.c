@@ -269,8 +269,9 @@ static void add_rocm_builds(struct af_builder *builder, const char *target)
 }
 
 /*
- * AMD's own kernels, for the GPUs that they are written for. Source: aiter/ops/mha.py, and the
- * times on an MI300X by midiareshadi.github.io, 18 to 62 % ahead of AOTriton, which torch uses.
+ * Names AITER, AMD's library of kernels, for the GPUs that it supports in full. Sources: its
+ * README.md and aiter/ops/mha.py; midiareshadi.github.io, where AITER is 18 to 62 % faster on
+ * an MI300X than AOTriton, which torch uses.
  */
 static void tell_aiter(struct af_builder *builder, const char *target)
 {
@@ -298,7 +299,7 @@ static void replace_cuda_torch(struct af_builder *builder)
     const char *version = af_fact_text_or(&machine->torch.version, "");
     const struct af_fact *cuda = &machine->torch.cuda;
     bool is_other = strstr(version, "+cu") != NULL || strstr(version, "+cpu") != NULL ||
-                    (cuda->state != AF_FACT_UNKNOWN && cuda->origin.kind != AF_ORIGIN_ASSUMED);
+                    (cuda->state != AF_FACT_UNKNOWN && !af_fact_is_assumed(cuda));
     if (amd_target(machine) == NULL || machine->torch.version.state != AF_FACT_KNOWN ||
         strstr(version, "rocm") != NULL || machine->torch.hip.state == AF_FACT_KNOWN)
         return;

@@ -65,12 +65,11 @@ static const struct af_reason *list_is_older(const struct af_plan_answer *answer
     return find_reason(wheel, AF_REASON_TORCH_NEWER);
 }
 
-/* A wheel is for one Python, which is then no more than likely. */
+/* Whether the Python, which decides the wheel, is only assumed. */
 static bool assumes_python(const struct af_plan_answer *answer)
 {
     const struct af_machine *machine = answer->request->machines[0];
-    return answer->request->machine_count == 1 &&
-           machine->python.version.origin.kind == AF_ORIGIN_ASSUMED;
+    return answer->request->machine_count == 1 && af_fact_is_assumed(&machine->python.version);
 }
 
 static const char *rung_headline(struct af_plan_answer *answer, const struct af_rung *rung)

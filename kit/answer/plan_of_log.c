@@ -1,5 +1,5 @@
 /*
- * plan_of_log.c: makes a request of the facts of a log, and asks for the fact that decides.
+ * plan_of_log.c: decides with the facts of a log, and says which facts are missing.
  */
 #include "kit/answer/plan_of_log.h"
 
@@ -7,7 +7,7 @@
 
 #include "kit/base/text.h"
 
-/* Prints the three facts that decide, and more, in a form that is read here. */
+/* Prints all facts that a decision needs, in a form that `doctor` reads. */
 static const char report[] = "python -m torch.utils.collect_env";
 
 bool af_plan_of_log_serves(const char *command)
@@ -25,7 +25,7 @@ static const char *missing_of(const struct af_machine *machine)
 {
     bool torch = machine->torch.version.state != AF_FACT_UNKNOWN;
     bool python = machine->python.version.state == AF_FACT_KNOWN &&
-                  machine->python.version.origin.kind != AF_ORIGIN_ASSUMED;
+                  !af_fact_is_assumed(&machine->python.version);
     bool gpu = machine->gpus.state == AF_FACT_KNOWN || machine->gpus.count > 0;
     if (torch)
         return python ? NULL : "version of Python";
@@ -42,7 +42,7 @@ static bool is_hopeless(const struct af_machine *machine)
            machine->platform.os.state == AF_FACT_UNKNOWN;
 }
 
-/* Whether no fact could bring a wheel or kernels: on macOS. */
+/* Whether no further fact could make a wheel or GPU kernels possible, as on macOS. */
 static bool is_without_gpu_code(const struct af_decision *decision)
 {
     static const enum af_rung_kind kinds[] = {AF_RUNG_WHEEL, AF_RUNG_TORCH_KERNELS,
@@ -53,7 +53,8 @@ static bool is_without_gpu_code(const struct af_decision *decision)
     return no_count == AF_COUNT(kinds);
 }
 
-/* An installer would keep the flash-attn that is there if its version is the same. */
+/* States that flash-attn is installed: an installer keeps an equal version unless it is
+   forced. */
 static enum anyflash_status state_installed(struct af_machine *machine,
                                             struct anyflash_error *err)
 {
@@ -111,7 +112,7 @@ bool af_plan_of_log_decides(const struct af_plan_of_log *plan)
     bool is_of_python =
         rung != NULL && (rung->kind == AF_RUNG_WHEEL || rung->kind == AF_RUNG_TORCH_CHANGE);
     return rung != NULL &&
-           !(is_of_python && plan->machine->python.version.origin.kind == AF_ORIGIN_ASSUMED);
+           !(is_of_python && af_fact_is_assumed(&plan->machine->python.version));
 }
 
 static json_t *plan_json(struct af_plan_of_log *plan)

@@ -1,6 +1,6 @@
 /*
- * plan_of_log.h: what the machine that wrote a log can do: the plan for the facts of the log,
- * as `plan --machine LOG` decides it, or the fact that is missing for it.
+ * plan_of_log.h: the plan for the machine that wrote a log, as `plan --machine LOG` makes it,
+ * or the facts that it lacks.
  */
 #ifndef AF_KIT_ANSWER_PLAN_OF_LOG_H
 #define AF_KIT_ANSWER_PLAN_OF_LOG_H
@@ -16,12 +16,13 @@ struct af_plan_of_log {
     const char *command; /* shows what is missing */
 };
 
-/* Whether the command leaves the choice of a wheel or of another way to the plan. */
+/* Whether a cause's command is one that the plan replaces: it would choose a wheel or a
+   build. */
 bool af_plan_of_log_serves(const char *command);
 
 /*
- * Assumes what is usual of `machine`, and decides. `is_installed`: some flash-attn is there.
- * The machine and the catalog must outlive the plan. Fails with NO_MEMORY.
+ * Sets the unknown facts of `machine` to what is usual, and decides. `is_installed`: a flash-
+ * attn is installed. The machine and the catalog must outlive the plan. Fails with NO_MEMORY.
  */
 enum anyflash_status af_plan_of_log_make(struct af_plan_of_log *plan,
                                          const struct af_catalog *catalog,
@@ -29,12 +30,13 @@ enum anyflash_status af_plan_of_log_make(struct af_plan_of_log *plan,
                                          struct af_arena *arena, struct anyflash_error *err);
 void af_plan_of_log_release(struct af_plan_of_log *plan);
 
-/* Whether it has steps, or says that nothing has to be installed. */
+/* Whether the plan is decided: it has steps, or nothing has to be installed. */
 bool af_plan_of_log_decides(const struct af_plan_of_log *plan);
 
 /*
- * Adds "plan" to a diagnosis in JSON, which it takes: an object, or null if there is neither a
- * plan nor a question. Returns the diagnosis; NULL when memory runs out.
+ * Adds the member "plan" to the diagnosis (JSON), and takes over its reference. The member is
+ * null if there is nothing to do and no fact to ask for. Returns the diagnosis; NULL when
+ * memory runs out.
  */
 json_t *af_plan_of_log_add(struct af_plan_of_log *plan, json_t *diagnosis);
 

@@ -1,6 +1,6 @@
 /*
- * check_files.c: reads the files of a folder before those of its subfolders, which are left out
- * if there are too many.
+ * check_files.c: reads the files of a folder before those of its subfolders. If there are too
+ * many files, those of the subfolders are left out.
  */
 #include "kit/cli/check_files.h"
 

@@ -121,7 +121,7 @@ static enum anyflash_status write_limits(struct af_cli_wanted *wanted, const cha
 
 /* ---- the question ---- */
 
-/* Whether the option would silence uv, whose answer is its output, or is in the question. */
+/* Whether the option hides uv's output, which is needed, or is added here anyway. */
 static bool is_quiet(const char *word)
 {
     return strcmp(word, "--quiet") == 0 || strcmp(word, "--dry-run") == 0 ||

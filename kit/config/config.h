@@ -80,8 +80,8 @@ enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
                                            struct anyflash_error *err);
 
 /*
- * Notes which torch a plain install gets, if that is not the wheel's, and that the index of the
- * wheel's has to be named: `where` ("in requirements.txt").
+ * If a plain install of torch gets one for another CUDA, or without ROCm, notes which index has
+ * the right one. `where` says where to name that index.
  */
 void af_config_lock_note_torch(struct af_config_lock *lock, const char *where);
 

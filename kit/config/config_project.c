@@ -119,7 +119,7 @@ static enum anyflash_status add_sources(struct reader *reader)
     return status;
 }
 
-/* What of a pyproject.toml is not a requirement: where uv takes torch from. */
+/* Reads from a pyproject.toml where uv takes torch from. */
 static enum anyflash_status add_pyproject(struct reader *reader, struct af_span text)
 {
     struct af_project empty = {.arena = reader->project->arena,

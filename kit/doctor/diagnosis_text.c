@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "kit/doctor/diagnosis.h"
+#include "kit/doctor/hypotheses.h"
 #include "kit/formats/symbol_name.h"
 
 #define EVIDENCE_TEXT_MAX 400u

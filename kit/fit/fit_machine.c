@@ -164,7 +164,7 @@ void af_fit_forget_assumed(struct af_machine *copy)
 {
     struct af_fact *facts[] = {&copy->python.version, &copy->torch.cuda};
     for (size_t i = 0; i < AF_COUNT(facts); i++) {
-        if (facts[i]->origin.kind == AF_ORIGIN_ASSUMED)
+        if (af_fact_is_assumed(facts[i]))
             facts[i]->state = AF_FACT_UNKNOWN;
     }
 }

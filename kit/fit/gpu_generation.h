@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 struct af_sm_generation {
-    bool is_integrated;  /* NVIDIA does not promise that it and others run each other's code */
+    bool is_integrated;  /* part of a system on a chip: desktop code may not run on it */
     int same_chip;       /* another number of this chip, as 110 of 101; 0: none */
     int build_target;    /* of flash-attn's own build for it; 0: it has none */
     int first_cuda;      /* 128: a torch of an older CUDA has no code for it; 0: not limited */

@@ -107,6 +107,11 @@ bool af_fact_is(const struct af_fact *fact, const char *text)
     return fact->state == AF_FACT_KNOWN && strcmp(fact->value.text, text) == 0;
 }
 
+bool af_fact_is_assumed(const struct af_fact *fact)
+{
+    return fact->origin.kind == AF_ORIGIN_ASSUMED;
+}
+
 /* Field tables, one per record or row: system_fields, gpu_fields, ... */
 #define AF_MACHINE_RECORD(name, doc) static const struct af_field name##_fields[] = {
 #define AF_MACHINE_ROW(list, row, doc) static const struct af_field row##_fields[] = {

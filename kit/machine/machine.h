@@ -96,6 +96,9 @@ enum af_answer af_fact_truth(const struct af_fact *fact);
 
 bool af_fact_is(const struct af_fact *fact, const char *text);
 
+/* Whether its value is what is usual, and was not stated. */
+bool af_fact_is_assumed(const struct af_fact *fact);
+
 /* struct af_platform { struct af_fact os; ... }; and so on */
 #define AF_MACHINE_RECORD(name, doc) struct af_##name {
 #define AF_MACHINE_ROW(list, row, doc) struct af_##row {

@@ -138,9 +138,10 @@ bool af_project_needs_torch(struct af_span name);
 bool af_project_asks_want(const char *name);
 
 /*
- * For the readers of files. af_project_asks_add() copies and adds what is wanted and can apply,
- * until they are full. _parse() takes name, specifier, marker and URL of a PEP 508 requirement
- * into `ask`, with texts in `arena`; it is false if it is none, or has no name. _state_python()
+ * For the readers of files. af_project_asks_add() adds a copy of a requirement
+ * that is wanted and can apply, until the list is full. _parse() reads name, specifier, marker
+ * and URL of a PEP 508 requirement into `ask`, with texts in `arena`; it returns false if the
+ * text is no such requirement, or has no name. _state_python()
  * keeps a copy of what a file states, if it was not stated before and is short enough to be
  * evaluated.
  */

@@ -137,7 +137,7 @@ static value package_version(const struct af_lookup *lookup, const char *name)
                    packages->source};
 }
 
-/* Of the one that is there, else the one that was asked for. */
+/* The version of the installed flash-attn, or else the one that was asked for. */
 static value flash_attn_version(const struct af_lookup *lookup)
 {
     value found = package_version(lookup, "flash-attn");

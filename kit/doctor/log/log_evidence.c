@@ -449,3 +449,16 @@ const struct af_log_hits *af_log_evidence_hits(const struct af_log_evidence *evi
     const struct af_signature *signature = af_signature_find(evidence->table, id);
     return signature == NULL ? NULL : &evidence->hits[signature - evidence->table->rows];
 }
+
+bool af_log_evidence_is_cut(const struct af_log_evidence *evidence)
+{
+    static const char *const ends[] = {"File \"",     "Traceback (most", "running b",
+                                       "creating ",   "copying ",        "building '",
+                                       "Building wh", "[end of output",  "[1/"};
+    const char *text = evidence->last_text;
+    for (size_t i = 0; i < AF_COUNT(ends); i++)
+        if (af_starts_with(text, ends[i]))
+            return true;
+    size_t len = strlen(text);
+    return len > 3 && strcmp(text + len - 3, "...") == 0;
+}

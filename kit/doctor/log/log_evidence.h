@@ -141,6 +141,9 @@ const char *af_log_evidence_place(const struct af_log_evidence *evidence, uint64
 const struct af_log_hits *af_log_evidence_hits(const struct af_log_evidence *evidence,
                                                const char *id);
 
+/* Whether the text ends before its error: within a call stack, or within a build. */
+bool af_log_evidence_is_cut(const struct af_log_evidence *evidence);
+
 /* Whether one of the ranges is within AF_SIGNATURE_NEAR_LINES of the line. */
 bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
 
@@ -148,8 +151,8 @@ bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
  * Writes what the log says about its machine into `machine`, with lines of the log as
  * sources. The log overrides what the record already has, because it describes the
  * machine at the moment of the failure; but a known value that is more exact stays ("3.11.4"
- * where the log says "3.11"). The texts belong to the evidence. May be called for several
- * machines, one after the other. Fails with NO_MEMORY. (log_machine.c)
+ * where the log says "3.11"). The texts belong to the evidence. Can be called again for another
+ * machine. Fails with NO_MEMORY. (log_machine.c)
  */
 enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
                                            struct af_machine *machine,

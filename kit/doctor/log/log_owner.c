@@ -38,7 +38,7 @@ static struct af_span without(struct af_span text, const char *suffix)
     return text;
 }
 
-/* "/x/vllm" of "/x/vllm/_C.abi3.so": many packages call their extension so. */
+/* "/x/vllm" of "/x/vllm/_C.abi3.so": many packages have an extension of that name. */
 static struct af_span owner_of_unnamed(struct af_span path)
 {
     static const char *const names[] = {"/_C", "/_ext", "/_cuda", "/_ops"};

@@ -2,11 +2,11 @@
  * log_owner.h: which package or tool the lines of a log are about: whose build folder, whose
  * extension, whose failure.
  *
- * Lines that match the row AF_SIGNATURE_OWNER of the table state it by a capture: {package} is
- * at work on that line or imports there, {frame} is in a call stack, which counts for packages
- * that are known, {source} is what something was imported from, {failed} is said to have
- * failed, and {fault} is both. Names are reduced to
- * what a person calls the package, and classed by the rows OWNER of data/log_parts.tsv.
+ * The row AF_SIGNATURE_OWNER of the signatures captures the package of a line: {package} prints
+ * the line or imports something there, {frame} has a function in the call stack (only packages
+ * that are known count), {source} is the module that a name was imported from, {failed} failed,
+ * and {fault} both prints the line and failed. Names are shortened to what people call the
+ * package, and classed by the rows OWNER of data/log_parts.tsv.
  */
 #ifndef AF_KIT_DOCTOR_LOG_LOG_OWNER_H
 #define AF_KIT_DOCTOR_LOG_LOG_OWNER_H
