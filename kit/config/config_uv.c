@@ -13,6 +13,7 @@
 #include "kit/formats/metadata.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
+#include "kit/project/uv_settings.h"
 
 #define ERROR_NAME_BYTES 160
 
@@ -90,24 +91,15 @@ static bool torch_differs(const struct af_config_lock *lock)
     return false;
 }
 
-/* flash-attn before 2.6 also required what its setup.py used. */
-static bool is_early(const struct af_pin *pin)
-{
-    struct af_version version;
-    static const struct af_version change = {
-        .release = {2, 6}, .release_count = 2, .pre = -1, .post = -1, .dev = -1};
-    return af_version_parse(pin->version, strlen(pin->version), &version) &&
-           af_version_compare_public(&version, &change) < 0;
-}
-
 /* The wheel's own requirements except torch; if unknown, those of flash-attn. */
 static void add_own(struct af_config_lock *lock, const struct af_pin *pin, const char **list,
                     size_t *count)
 {
     if (pin->facts.requires_dist == NULL) {
-        add_requirement(lock, list, count, "einops", NULL);
-        add_requirement(lock, list, count, is_early(pin) ? "packaging" : NULL, NULL);
-        add_requirement(lock, list, count, is_early(pin) ? "ninja" : NULL, NULL);
+        const char *own[AF_PROJECT_UV_REQUIREMENTS];
+        const size_t own_count = af_project_uv_flash_requirements(pin->version, own);
+        for (size_t i = 0; i < own_count; i++)
+            add_requirement(lock, list, count, own[i], NULL);
         return;
     }
     for (size_t i = 0; i < pin->facts.requires_count; i++)
@@ -148,16 +140,6 @@ static size_t requirements_of(struct af_config_lock *lock, const char ***list_ou
     for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
         add_own(lock, &lock->pins[i], list, &count);
     return count;
-}
-
-/* ["a", "b"], or one element per line if the list is long. */
-static const char *list_text(struct af_arena *arena, const char *const *items, size_t count)
-{
-    const char *text = "[";
-    for (size_t i = 0; text != NULL && i < count; i++)
-        text = af_arena_format(arena, "%s%s%s", text, i > 0 ? ", " : "",
-                               af_toml_quote(arena, items[i]));
-    return text == NULL ? NULL : af_arena_format(arena, "%s]", text);
 }
 
 /* uv refuses a file that has dependencies and no project.name, so none may come from here. */
@@ -326,24 +308,12 @@ static enum anyflash_status set_listed(struct writer *writer, const char *key, b
     return af_toml_remove(&writer->toml, array->child_count == 1 ? array : item, writer->err);
 }
 
-/* The child of a table whose name is the package's, in any spelling. */
-static const struct af_toml_item *package_key(const struct af_toml_item *table,
-                                              const char *package)
-{
-    if (table == NULL || (table->kind != AF_TOML_TABLE && table->kind != AF_TOML_INLINE))
-        return NULL;
-    for (const struct af_toml_item *item = table->first; item != NULL; item = item->next)
-        if (af_name_is((struct af_span){item->key, strlen(item->key)}, package))
-            return item;
-    return NULL;
-}
-
 /* Sets [tool.uv.sources] package = value. */
 static enum anyflash_status set_sources(struct writer *writer, const char *value)
 {
     const struct af_toml_item *item =
-        package_key(af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "sources")),
-                    writer->lock->package);
+        af_project_uv_child(af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "sources")),
+                            writer->lock->package);
     enum anyflash_status status = ANYFLASH_OK;
     if (item != NULL && item->origin != AF_TOML_HEADER)
         return af_toml_replace(&writer->toml, item, value, writer->err);
@@ -372,43 +342,14 @@ static const char *sources_text(struct af_config_lock *lock)
     return text == NULL ? NULL : af_arena_format(lock->arena, "%s]", text);
 }
 
-/* The package's block of [[tool.uv.dependency-metadata]], or NULL. */
-static const struct af_toml_item *metadata_block(const struct writer *writer)
-{
-    const struct af_toml_item *list =
-        af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "dependency-metadata"));
-    const struct af_toml_item *block = list == NULL ? NULL : list->first;
-    for (; block != NULL; block = block->next) {
-        const struct af_toml_item *name = af_toml_get(block, "name");
-        if (name != NULL && name->text != NULL &&
-            af_name_is((struct af_span){name->text, strlen(name->text)}, writer->lock->package))
-            return block;
-    }
-    return NULL;
-}
-
-/* Without a version, because it would not match a wheel whose name has a local part. */
 static enum anyflash_status set_metadata(struct writer *writer)
 {
     const char **list = NULL;
     struct af_config_lock *lock = writer->lock;
-    size_t count = requirements_of(lock, &list);
-    const char *value = list == NULL ? NULL : list_text(lock->arena, list, count);
-    const char *name = af_toml_quote(lock->arena, lock->package);
-    const struct af_toml_item *block = metadata_block(writer);
-    if (lock->arena->failed)
-        return af_fail_memory(writer->err);
-    if (block == NULL)
-        return af_toml_append_table(&writer->toml,
-                                    AF_TOML_PATH("tool", "uv", "dependency-metadata"),
-                                    (const char *const[]){"name", "requires-dist"},
-                                    (const char *const[]){name, value}, 2, writer->err);
-    enum anyflash_status status =
-        af_toml_set_in(&writer->toml, block, "requires-dist", value, writer->err);
-    const struct af_toml_item *version = af_toml_get(metadata_block(writer), "version");
-    if (status == ANYFLASH_OK && version != NULL)
-        status = af_toml_remove(&writer->toml, version, writer->err);
-    return status;
+    const size_t count = requirements_of(lock, &list);
+    return list == NULL ? af_fail_memory(writer->err)
+                        : af_project_uv_set_metadata(&writer->toml, lock->package, NULL, list,
+                                                     count, writer->err);
 }
 
 /* The user has to choose the index for torch, because many use a mirror. */
@@ -416,7 +357,7 @@ static void note_torch(struct writer *writer)
 {
     const struct af_toml_item *sources =
         af_toml_find(&writer->toml, AF_TOML_PATH("tool", "uv", "sources"));
-    if (package_key(sources, "torch") == NULL)
+    if (af_project_uv_child(sources, "torch") == NULL)
         af_config_lock_note_torch(writer->lock,
                                   "as an explicit index in [tool.uv.sources] torch");
 }

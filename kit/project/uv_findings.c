@@ -14,6 +14,7 @@
 #include "kit/project/checker.h"
 #include "kit/project/published.h"
 #include "kit/project/requirements.h"
+#include "kit/project/uv_settings.h"
 
 #define FLASH "flash-attn"
 #define FIRST_STATIC "2.8.0" /* the first release whose sdist has static metadata */
@@ -29,20 +30,6 @@ struct uv {
     bool has_metadata;                /* of the version that is pinned */
     bool is_unisolated;               /* built with the packages that are installed */
 };
-
-static bool names_flash(const struct af_toml_item *item)
-{
-    const char *name = item->key != NULL ? item->key : item->text;
-    return name != NULL && af_name_is((struct af_span){name, strlen(name)}, FLASH);
-}
-
-static const struct af_toml_item *flash_in(const struct af_toml_item *table)
-{
-    const struct af_toml_item *item = table == NULL ? NULL : table->first;
-    while (item != NULL && !names_flash(item))
-        item = item->next;
-    return item;
-}
 
 static const char *text_at(const struct af_toml_item *table, const char *key)
 {
@@ -66,7 +53,7 @@ static void read_build(struct uv *uv, const struct af_toml *toml,
                        const struct af_toml_item *settings)
 {
     const struct af_toml_item *list =
-        flash_in(af_toml_get(settings, "extra-build-dependencies"));
+        af_project_uv_child(af_toml_get(settings, "extra-build-dependencies"), FLASH);
     for (const struct af_toml_item *at = list == NULL ? NULL : list->first; at != NULL;
          at = at->next) {
         const char *requirement = at->text != NULL ? at->text : text_at(at, "requirement");
@@ -82,18 +69,14 @@ static void read_settings(struct uv *uv, const struct af_toml *toml)
 {
     const struct af_toml_item *settings = af_toml_find(toml, AF_TOML_PATH("tool", "uv"));
     const struct af_toml_item *variables =
-        flash_in(af_toml_get(settings, "extra-build-variables"));
-    const struct af_toml_item *metadata = af_toml_get(settings, "dependency-metadata");
+        af_project_uv_child(af_toml_get(settings, "extra-build-variables"), FLASH);
     read_build(uv, toml, settings);
     uv->skips = strcmp(text_at(variables, "FLASH_ATTENTION_SKIP_CUDA_BUILD"), "TRUE") == 0;
-    uv->is_unisolated = is_true(toml, af_toml_get(settings, "no-build-isolation")) ||
-                        flash_in(af_toml_get(settings, "no-build-isolation-package")) != NULL;
-    for (metadata = metadata == NULL ? NULL : metadata->first; metadata != NULL;
-         metadata = metadata->next) {
-        const char *name = text_at(metadata, "name"), *version = text_at(metadata, "version");
-        if (af_name_is((struct af_span){name, strlen(name)}, FLASH))
-            uv->has_metadata |= version[0] == '\0' || af_equal(version, uv->ask->pinned);
-    }
+    uv->is_unisolated =
+        is_true(toml, af_toml_get(settings, "no-build-isolation")) ||
+        af_project_uv_child(af_toml_get(settings, "no-build-isolation-package"), FLASH) != NULL;
+    uv->has_metadata =
+        uv->ask->pinned != NULL && af_project_uv_metadata(toml, FLASH, uv->ask->pinned) != NULL;
 }
 
 /* ---- versions ---- */
@@ -199,16 +182,33 @@ static void pin_torch(struct uv *uv, struct af_project_finding *finding, const c
         af_project_edit_pin(uv->checker, finding, uv->torch, version);
 }
 
+/* What the writer of uv's settings changed in the manifest, as one edit of it. */
+static void add_difference(struct uv *uv, struct af_project_finding *finding,
+                           struct af_span new)
+{
+    struct af_span old = uv->ask->source->text;
+    struct af_text added = {0};
+    size_t start = 0, same = 0;
+    while (start < old.len && start < new.len &&old.data[start] == new.data[start])
+        start++;
+    while (same < old.len - start && same < new.len - start &&old.data[old.len - same - 1] ==
+                                         new.data[new.len - same - 1])
+        same++;
+    for (size_t at = start; at < new.len - same; at++)
+        if (new.data[at] != '\r') /* an edit has the file's line ends anyway */
+            af_text_add_n(&added, new.data + at, 1);
+    af_project_finding_edit(uv->checker, finding, start, old.len - same,
+                            af_text_take(&added, uv->checker->arena));
+}
+
 static void add_metadata(struct uv *uv, struct af_project_finding *finding)
 {
-    struct af_span text = uv->ask->source->text;
-    const bool ends = text.len > 0 && text.data[text.len - 1] == '\n';
-    af_project_finding_edit(
-        uv->checker, finding, text.len, text.len,
-        af_arena_format(uv->checker->arena,
-                        "%s\n[[tool.uv.dependency-metadata]]\nname = \"flash-attn\"\nversion = "
-                        "\"%s\"\nrequires-dist = [\"torch\", \"einops\"]\n",
-                        ends ? "" : "\n", uv->ask->pinned));
+    const char *list[1 + AF_PROJECT_UV_REQUIREMENTS] = {"torch"};
+    const size_t count = 1 + af_project_uv_flash_requirements(uv->ask->pinned, list + 1);
+    struct af_toml changed = uv->checker->toml;
+    if (af_project_uv_set_metadata(&changed, FLASH, uv->ask->pinned, list, count, NULL) ==
+        ANYFLASH_OK)
+        add_difference(uv, finding, changed.text);
 }
 
 static struct af_project_finding *add(struct uv *uv, enum af_project_finding_id id, size_t at)

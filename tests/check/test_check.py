@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -650,3 +651,20 @@ def test_the_action_runs_the_program_of_a_wheel(tmp_path):
     (tmp_path / "requirements.txt").write_text("flash-attn\n")
     done = run_action(tmp_path, str(wheel))
     assert done.stdout.startswith("::warning file=requirements.txt"), done.stderr
+
+
+@pytest.mark.parametrize("version", ["2.5.8", "2.7.3"])
+@pytest.mark.parametrize("tail", ["", "[[tool.uv.dependency-metadata]]\nname = 'x'\n",
+                                  "[tool.black]\nline-length = 1"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_metadata_is_added_as_config_writes_it(check, version, tail, newline):
+    """One block behind those that are there, with what that version's setup.py requires."""
+    text = (PINNED.replace("2.8.3", version).replace("2.7.0", "2.5.1") +
+            "[tool.uv.extra-build-dependencies]\n"
+            'flash-attn = [{ requirement = "torch", match-runtime = true }]\n' + tail)
+    made = repaired(check, {"pyproject.toml": text.replace("\n", newline)}, "--quiet")
+    blocks = tomllib.loads(made["pyproject.toml"])["tool"]["uv"]["dependency-metadata"]
+    early = ["packaging", "ninja"] if version == "2.5.8" else []
+    assert blocks[-1] == {"name": "flash-attn", "version": version,
+                          "requires-dist": ["torch", "einops", *early]}
+    assert len(blocks) == 1 + tail.startswith("[[")
