@@ -485,6 +485,7 @@ static enum anyflash_status read_one(struct af_project_asks *asks, size_t at,
     case AF_PROJECT_SETUP:
         return add_setup(asks, at, err);
     case AF_PROJECT_PYTHON:
+        af_project_asks_read_script(asks, at);
         return af_imports_of_python(asks->arena, source->text, &asks->stated[at].python, err);
     default:
         return ANYFLASH_OK;
@@ -496,7 +497,7 @@ static void note_manifest(struct af_project_asks *asks)
 {
     for (size_t i = 0; i < asks->count; i++) {
         enum af_project_kind kind = asks->sources[i].kind;
-        if (kind == AF_PROJECT_CONDA || kind == AF_PROJECT_PIXI)
+        if (kind == AF_PROJECT_CONDA || kind == AF_PROJECT_PIXI || kind == AF_PROJECT_PYTHON)
             continue; /* about their own environment only */
         if (asks->manifest.python_range == NULL)
             asks->manifest.python_range = asks->stated[i].python_range;
@@ -580,12 +581,19 @@ static bool is_nearer(const struct af_project_ask *ask, const struct af_project_
     return here > there || (here == there && near->pinned == NULL);
 }
 
+/* Whether the requirement is of a script, and the other one is not in it. */
+static bool has_own_environment(const struct af_project_ask *ask,
+                                const struct af_project_ask *other)
+{
+    return ask->source->kind == AF_PROJECT_PYTHON && ask->source != other->source;
+}
+
 const struct af_project_ask *af_project_torch_for(const struct af_project_asks *asks,
                                                   const struct af_project_ask *ask)
 {
     const struct af_project_ask *near = NULL, *exact = NULL;
     for (const struct af_project_ask *at = asks->first; at != NULL; at = at->next) {
-        if (!at->is_torch)
+        if (!at->is_torch || has_own_environment(at, ask) || has_own_environment(ask, at))
             continue;
         if (at->root == ask->root && is_nearer(ask, at, near))
             near = at;

@@ -156,6 +156,9 @@ void af_project_asks_state_python(struct af_project_asks *asks, size_t source,
 /* Adds the requirements of asks->sources[source], a pyproject.toml or a pixi.toml. */
 void af_project_asks_read_toml(struct af_project_asks *asks, size_t source);
 
+/* Those that a Python script states in its block "# /// script" (PEP 723), if it has one. */
+void af_project_asks_read_script(struct af_project_asks *asks, size_t source);
+
 /*
  * What Poetry, pixi or conda writes, "^2.5" or "2.1.*", as a specifier of PEP 440, in the
  * arena; "" for what PEP 440 lacks.

@@ -13,9 +13,9 @@
 #include "kit/formats/toml.h"
 #include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
+#include "kit/project/uv_settings.h"
 
 #define FLASH "flash-attn"
-#define NAMES_MAX 1000 /* that are looked at in an array of names */
 
 enum shape {
     STRINGS, /* an array of PEP 508 */
@@ -50,6 +50,11 @@ static const struct table_row rows[] = {
     {"tool.poetry.dependencies", NAMES, ALWAYS},
     {"tool.poetry.dev-dependencies", NAMES, ALWAYS},
     {"tool.poetry.group.*.dependencies", NAMES, BY_DEFAULT},
+};
+
+/* In the block of a script. */
+static const struct table_row script_rows[] = {
+    {"dependencies", STRINGS, ALWAYS},
 };
 
 /* Below tool.pixi, or in pixi.toml. */
@@ -87,29 +92,6 @@ static const char *text_at(const struct af_toml_item *table, const char *key)
     return item == NULL ? NULL : item->text;
 }
 
-/*
- * Whether the first strings of the array have the name of a package or group, in any spelling.
- */
-static bool array_names(const struct af_toml_item *array, const char *name)
-{
-    const struct af_toml_item *item = array == NULL ? NULL : array->first;
-    for (size_t i = 0; i < NAMES_MAX && item != NULL; i++, item = item->next)
-        if (item->text != NULL &&
-            af_name_is((struct af_span){item->text, strlen(item->text)}, name))
-            return true;
-    return false;
-}
-
-/* The child called flash-attn in any spelling, or NULL. */
-static const struct af_toml_item *flash_of(const struct af_toml_item *table)
-{
-    const struct af_toml_item *item = table == NULL ? NULL : table->first;
-    while (item != NULL && (item->key == NULL ||
-                            !af_name_is((struct af_span){item->key, strlen(item->key)}, FLASH)))
-        item = item->next;
-    return item;
-}
-
 /* Whether flash-attn is built with the torch that is installed. */
 static bool builds_with_torch(const struct table_reader *reader,
                               const struct af_toml_item *pixi)
@@ -120,9 +102,10 @@ static bool builds_with_torch(const struct table_reader *reader,
     if (is_true(reader, af_toml_get(uv, "no-build-isolation")) || is_true(reader, lists[1]))
         return true;
     for (size_t i = 0; i < AF_COUNT(lists); i++)
-        if (array_names(lists[i], FLASH))
+        if (af_project_uv_child(lists[i], FLASH) != NULL)
             return true;
-    const struct af_toml_item *added = flash_of(af_toml_get(uv, "extra-build-dependencies"));
+    const struct af_toml_item *added =
+        af_project_uv_child(af_toml_get(uv, "extra-build-dependencies"), FLASH);
     for (added = added == NULL ? NULL : added->first; added != NULL; added = added->next)
         if (af_equal(text_at(added, "requirement"), "torch") &&
             is_true(reader, af_toml_get(added, "match-runtime")))
@@ -140,7 +123,7 @@ static bool is_optional(const struct table_reader *reader)
     case BY_DEFAULT:
         return is_true(reader, af_toml_get(group, "optional"));
     case UV_DEFAULT:
-        return defaults != NULL ? !array_names(defaults, group->key)
+        return defaults != NULL ? af_project_uv_child(defaults, group->key) == NULL
                                 : reader->uv == NULL || strcmp(group->key, "dev") != 0;
     default:
         return true;
@@ -416,7 +399,9 @@ static unsigned platforms_of(const struct af_toml_item *array,
 static void note_stated(struct table_reader *reader, const struct af_toml_item *pixi)
 {
     struct af_project_stated *stated = reader->stated;
-    const struct af_toml_item *project = af_toml_find(&reader->toml, AF_TOML_PATH("project"));
+    const struct af_toml_item *project = reader->source->kind == AF_PROJECT_PYTHON
+                                             ? reader->toml.root
+                                             : af_toml_get(reader->toml.root, "project");
     const struct af_toml_item *workspace = af_toml_get(pixi, "workspace");
     if (workspace == NULL)
         workspace = af_toml_get(pixi, "project");
@@ -437,22 +422,69 @@ static void read_tables(struct table_reader *reader)
     if (reader->source->kind == AF_PROJECT_PIXI)
         pixi = root;
     reader->uv = af_toml_find(&reader->toml, AF_TOML_PATH("tool", "uv"));
-    reader->from = flash_of(af_toml_get(reader->uv, "sources"));
+    reader->from = af_project_uv_child(af_toml_get(reader->uv, "sources"), FLASH);
     reader->is_arranged = builds_with_torch(reader, pixi);
     note_stated(reader, pixi);
+    if (reader->source->kind == AF_PROJECT_PYTHON) {
+        follow_rows(reader, root, script_rows, AF_COUNT(script_rows));
+        return;
+    }
     follow_rows(reader, root, rows, AF_COUNT(rows));
     follow_rows(reader, pixi, pixi_rows, AF_COUNT(pixi_rows));
 }
 
-void af_project_asks_read_toml(struct af_project_asks *asks, size_t source)
+static void read_text(struct af_project_asks *asks, size_t source, struct af_span text)
 {
     struct table_reader reader = {
         .asks = asks, .source = &asks->sources[source], .stated = &asks->stated[source]};
     struct af_arena arena;
     af_arena_init(&arena);
-    if (af_toml_parse(&reader.toml, &arena, reader.source->text, "project", NULL) ==
-        ANYFLASH_OK)
+    if (af_toml_parse(&reader.toml, &arena, text, "project", NULL) == ANYFLASH_OK)
         read_tables(&reader);
     asks->arena->failed |= arena.failed;
     af_arena_release(&arena);
+}
+
+void af_project_asks_read_toml(struct af_project_asks *asks, size_t source)
+{
+    read_text(asks, source, asks->sources[source].text);
+}
+
+/* The line without its end, and where the next one starts. */
+static struct af_span take_line(struct af_span text, size_t *at)
+{
+    const char *start = text.data + *at;
+    const char *end = memchr(start, '\n', text.len - *at);
+    size_t len = end == NULL ? text.len - *at : (size_t)(end - start);
+    *at += len + (end != NULL);
+    return (struct af_span){start, len - (len > 0 && start[len - 1] == '\r')};
+}
+
+static bool is_line(struct af_span line, const char *text)
+{
+    return line.len == strlen(text) && memcmp(line.data, text, line.len) == 0;
+}
+
+/* The TOML of the block stays where it is in the file, and all other bytes become blanks. */
+void af_project_asks_read_script(struct af_project_asks *asks, size_t source)
+{
+    static const char first[] = "# /// script";
+    struct af_span text = asks->sources[source].text;
+    const bool has_block = memmem(text.data, text.len, first, sizeof first - 1) != NULL;
+    char *block = has_block ? af_arena_alloc(asks->arena, text.len) : NULL;
+    bool is_inside = false, is_closed = false;
+    if (block == NULL)
+        return;
+    memset(block, ' ', text.len);
+    for (size_t at = 0; at < text.len && !is_closed;) {
+        struct af_span line = take_line(text, &at);
+        is_closed = is_inside && is_line(line, "# ///");
+        if (is_inside && line.len > 2 && memcmp(line.data, "# ", 2) == 0 && !is_closed)
+            memcpy(block + (line.data - text.data) + 2, line.data + 2, line.len - 2);
+        else
+            is_inside = is_line(line, first) || (is_inside && is_line(line, "#"));
+        block[at - 1] = '\n';
+    }
+    if (is_closed)
+        read_text(asks, source, (struct af_span){block, text.len});
 }

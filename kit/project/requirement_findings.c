@@ -201,6 +201,11 @@ static void repair_build(struct af_project_checker *checker, struct af_project_f
             return;
     }
     const char *tool = config_of(ask);
+    if (ask->source->kind == AF_PROJECT_PYTHON) { /* it has no extra and no second command */
+        finding->advice = "Name its wheel in the block, \"flash-attn @ URL\": `anyflash config "
+                          "pip` finds one.";
+        return;
+    }
     if (checker->is_needed) {
         finding->advice = af_arena_format(
             checker->arena,

@@ -140,6 +140,8 @@ WHEEL = (f"{DAO}/v2.8.3/"
 UV = '[project]\nname = "x"\ndependencies = ["torch==2.7.0", "flash-attn"]\n[tool.uv]\n'
 PINNED = UV.replace('"flash-attn"', '"flash-attn==2.8.3"').replace(
     "[tool", 'requires-python = "==3.12.*"\n[tool')
+SCRIPT = ('# /// script\n# requires-python = "==3.12.*"\n# dependencies = [{}]\n# ///\n'
+          + GUARDED["a.py"])
 PIXI = '[workspace]\nplatforms = ["linux-64"]\n[pypi-dependencies]\n'
 
 
@@ -198,6 +200,12 @@ PIXI = '[workspace]\nplatforms = ["linux-64"]\n[pypi-dependencies]\n'
      "[tool.uv.extra-build-dependencies]\n"
      'flash-attn = [{ requirement = "torch", match-runtime = true }]\n', ["no-metadata"]),
     ("pyproject.toml", UV + '[tool.uv.sources]\nflash-attn = { index = "wheels" }\n', []),
+    # blocks of scripts (PEP 723)
+    ("run.py", SCRIPT.format('"torch==2.7.0", "flash-attn==2.8.3"'), ["source-build"]),
+    ("run.py", SCRIPT.format('"torch==2.2.0", "flash-attn==2.8.3"'), ["no-wheel"]),
+    ("run.py", SCRIPT.format('"torch==2.2.0", "flash-attn==2.8.3"').replace("# ///\n", ""), []),
+    ("run.py", SCRIPT.format('"torch==2.7.0"'), []),
+    ("run.py", SCRIPT.format(f'"flash-attn @ {WHEEL}"'), []),
     ("pyproject.toml", UV + f'[tool.uv.sources]\nflash-attn = {{ url = "{WHEEL}" }}\n',
      ["one-python"]),
     ("pyproject.toml", UV.replace("]\n", ']\nrequires-python = "==3.12.*"\n', 1)
@@ -651,6 +659,16 @@ def test_the_action_runs_the_program_of_a_wheel(tmp_path):
     (tmp_path / "requirements.txt").write_text("flash-attn\n")
     done = run_action(tmp_path, str(wheel))
     assert done.stdout.startswith("::warning file=requirements.txt"), done.stderr
+
+
+def test_a_script_and_the_project_around_it_have_their_own_torch(findings):
+    """The torch of the one says nothing about the wheel of the other."""
+    script = SCRIPT.format('"torch==2.2.0"')
+    manifest = UV.replace(', "flash-attn"', "") + "[project.optional-dependencies]\n"
+    assert findings({"run.py": script, "requirements-gpu.txt": "flash-attn==2.8.3\n"}) == []
+    assert findings({"run.py": SCRIPT.format('"torch==2.6.0", "flash-attn==2.8.3"'),
+                     "requirements-gpu.txt": "",
+                     "pyproject.toml": manifest.replace("2.7.0", "2.2.0")}) == ["source-build"]
 
 
 @pytest.mark.parametrize("version", ["2.5.8", "2.7.3"])
