@@ -120,8 +120,8 @@ static void view_cut(struct af_screen *screen, const struct af_log_evidence *evi
         screen, 2, "  ", AF_TONE_PLAIN,
         "the text ends at line %llu (%s), and the error follows there: pass the 30 "
         "lines after it as well",
-        (unsigned long long)evidence->last_line,
-        af_text_quote(line, sizeof line, evidence->last_text, strlen(evidence->last_text)));
+        (unsigned long long)evidence->end.line,
+        af_text_quote(line, sizeof line, evidence->end.text, strlen(evidence->end.text)));
 }
 
 /* The steps for the machine of the log, or the facts that are missing for them. */
@@ -146,16 +146,36 @@ static void view_plan(struct af_screen *screen, const struct af_cli_diagnosis *s
         af_cli_steps_view(screen, &plan->answer.plan, STEPS_SHOWN, arena);
 }
 
+/* Whether some sentence about flash-attn has one of these concepts. */
+static bool says(const struct af_log_evidence *evidence, const char *concepts)
+{
+    struct af_sentence_rule rule = {0};
+    return af_sentence_rule_parse(concepts, &rule) && (evidence->said & rule.needed) != 0;
+}
+
 /* Whether the text asks for flash-attn, and reports no error. */
 static bool wants_flash_attn(const struct af_cli_diagnosis *shown)
 {
     const struct af_log_evidence *evidence = shown->evidence;
     const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
-    struct af_sentence_rule wish = {0};
     return subject != NULL && subject->count > 0 && !shown->diagnosis->has_failure &&
-           af_sentence_rule_parse("install build download which support need ask", &wish) &&
-           (evidence->said & wish.needed) != 0 &&
+           says(evidence, "install build download which support need ask avoid") &&
            (af_plan_of_log_decides(shown->plan) || shown->plan->missing != NULL);
+}
+
+/* The error that some program printed, which is none of flash-attn's known ones. */
+static void view_error(struct af_screen *screen, const struct af_log_evidence *evidence)
+{
+    uint64_t line;
+    const struct af_log_file *file =
+        af_log_evidence_file(evidence, evidence->end.error_line, &line);
+    const struct af_diagnosis_evidence row = {
+        .file = file->name, .line = line, .text = evidence->end.error};
+    af_screen_heading(screen, "What failed");
+    view_line(screen, &row, evidence->file_count > 1);
+    view_text(screen, "Next step",
+              "search for this message, without your own names and numbers, in the issues of "
+              "the program that printed it: flash-attn is not known to cause it");
 }
 
 static void view_nothing(struct af_screen *screen, const struct af_cli_diagnosis *shown,
@@ -166,14 +186,23 @@ static void view_nothing(struct af_screen *screen, const struct af_cli_diagnosis
                      "no known failure of flash-attn was found in %llu line%s",
                      (unsigned long long)evidence->line_count,
                      evidence->line_count == 1 ? "" : "s");
+    if (evidence->end.error_line != 0 && !af_log_end_is_cut(&evidence->end)) {
+        view_error(screen, evidence);
+        return;
+    }
     af_screen_heading(screen, "Next step");
-    if (af_log_evidence_is_cut(evidence)) {
+    if (af_log_end_is_cut(&evidence->end)) {
         view_cut(screen, evidence);
     } else if (wants_flash_attn(shown)) {
+        static const char without[] =
+            "most programs also run without flash-attn: with transformers, set "
+            "attn_implementation=\"sdpa\"; others have an option for it";
+        bool is_unwanted = says(evidence, "avoid"); /* whether it is needed comes first */
+        if (is_unwanted)
+            af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, without);
         view_plan(screen, shown, arena);
-        af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
-                      "most programs also run without flash-attn: with transformers, set "
-                      "attn_implementation=\"sdpa\"; others have an option for it");
+        if (!is_unwanted)
+            af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, without);
     } else {
         af_screen_add(screen, 2, "  ", AF_TONE_PLAIN,
                       "if this is an excerpt, pass the complete log: the first error matters, "
@@ -199,6 +228,8 @@ static void view_harmless(struct af_screen *screen, const struct af_diagnosis *d
     view_text(screen, "Why", diagnosis->harmless.why);
     af_screen_heading(screen, "Evidence");
     view_line(screen, &diagnosis->harmless.seen, evidence->file_count > 1);
+    if (evidence->end.error_line != 0)
+        view_error(screen, evidence);
 }
 
 /* The text without the clauses that name anyflash, which does not run on Windows. */
@@ -228,17 +259,24 @@ static void view_next(struct af_screen *screen, const struct af_cli_diagnosis *s
         shown->is_elsewhere && af_fact_is(&shown->machine->platform.os, "windows");
     const char *fix = is_windows ? for_windows(best->fix, arena) : best->fix;
     af_screen_heading(screen, "Next step");
-    if (best->confidence == AF_DIAGNOSIS_POSSIBLE && af_log_evidence_is_cut(shown->evidence))
+    if (best->confidence == AF_DIAGNOSIS_POSSIBLE && af_log_end_is_cut(&shown->evidence->end))
         view_cut(screen, shown->evidence);
     if (is_planned && af_plan_of_log_decides(shown->plan)) {
         view_plan(screen, shown, arena);
         return;
     }
+    bool is_of_run = best->cause->phases == 1u << AF_CAUSE_RUN; /* no wheel changes that */
+    bool is_asked = is_planned && shown->plan->missing != NULL && !is_of_run;
+    if (is_asked && best->doubt != NULL) { /* the answer does not depend on the guess */
+        view_plan(screen, shown, arena);
+        af_screen_format(screen, 2, "  ", AF_TONE_PLAIN, "if the guess is right: %s",
+                         fix == NULL ? "" : fix);
+        return;
+    }
     if (best->next != NULL && !is_planned && !(is_windows && af_starts_with(best->next, "any")))
         af_screen_command(screen, 2, AF_SHELL_POSIX, best->next);
     af_screen_add(screen, 2, "  ", AF_TONE_PLAIN, fix == NULL ? "" : fix);
-    bool is_of_run = best->cause->phases == 1u << AF_CAUSE_RUN; /* no wheel changes that */
-    if (is_planned && shown->plan->missing != NULL && !is_of_run)
+    if (is_asked)
         view_plan(screen, shown, arena);
 }
 
@@ -264,6 +302,8 @@ void af_cli_diagnosis_view(struct af_screen *screen, const struct af_cli_diagnos
                      best->title);
     if (best->detail != NULL)
         af_screen_add(screen, 0, "", AF_TONE_PLAIN, best->detail);
+    else if (best->doubt != NULL)
+        af_screen_add(screen, 0, "", AF_TONE_PLAIN, best->doubt);
     view_next(screen, shown, arena);
     view_evidence(screen, best, evidence->file_count > 1);
     if (best->why != NULL)

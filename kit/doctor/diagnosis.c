@@ -43,6 +43,15 @@ static const char *other_of(const struct af_diagnosis_ranking *ranking,
     return "a package";
 }
 
+static enum af_diagnosis_basis basis_of(const struct af_diagnosis_hypothesis *from)
+{
+    if (from->is_proved)
+        return AF_DIAGNOSIS_MESSAGE;
+    if (from->hit->is_said)
+        return AF_DIAGNOSIS_SENTENCE;
+    return from->row->kind == AF_SIGNATURE_FAULT ? AF_DIAGNOSIS_MESSAGE : AF_DIAGNOSIS_SYMPTOM;
+}
+
 static void add_cause(struct af_diagnosis_ranking *ranking,
                       const struct af_diagnosis_hypothesis *from)
 {
@@ -58,6 +67,7 @@ static void add_cause(struct af_diagnosis_ranking *ranking,
         .cause = cause,
         .package = other,
         .score = from->score,
+        .basis = basis_of(from),
         .confidence = from->is_proved ? AF_DIAGNOSIS_PROVED
                       : !from->is_open && from->row->score >= WEAK_SCORE
                           ? AF_DIAGNOSIS_LIKELY
@@ -105,6 +115,8 @@ static void merge(struct af_diagnosis_ranking *ranking)
             found->score += AGAIN_SCORE;
         if (from->is_proved)
             found->confidence = AF_DIAGNOSIS_PROVED;
+        if (basis_of(from) < found->basis)
+            found->basis = basis_of(from);
         af_diagnosis_add_evidence(ranking, found, from);
     }
 }
@@ -144,6 +156,21 @@ static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
             i == 0 && (out->count == 1 || found->score >= out->causes[1].score + AHEAD_SCORE);
         if (!is_about_flash_attn || (found->confidence == AF_DIAGNOSIS_LIKELY && !ahead))
             found->confidence = AF_DIAGNOSIS_POSSIBLE;
+    }
+}
+
+/* A cause that no message names is a guess, if the text has no error that could name it. */
+static const char *doubt(const struct af_diagnosed *found, const struct af_log_end *end)
+{
+    if (found->confidence != AF_DIAGNOSIS_POSSIBLE || end->error_line != 0)
+        return NULL;
+    switch (found->basis) {
+    case AF_DIAGNOSIS_SENTENCE:
+        return "the text has no error message: this is a guess from its words";
+    case AF_DIAGNOSIS_SYMPTOM:
+        return "the text shows that it failed, but not the message that says why";
+    default:
+        return NULL;
     }
 }
 
@@ -230,6 +257,9 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
     if (sort_causes(ranking) != ANYFLASH_OK || ranking->arena->failed)
         return af_fail_memory(err);
     set_confidence(ranking->out, ranking->is_about_flash_attn);
+    for (size_t i = 0; i < ranking->out->count; i++)
+        ranking->out->causes[i].doubt =
+            doubt(&ranking->out->causes[i], &ranking->evidence->end);
     prefer_proved(ranking->out);
     ask(ranking);
     if (ranking->out->count == 0) {

@@ -45,15 +45,24 @@ struct af_diagnosis_evidence {
 };
 
 /* A cause, with captures and facts in place of the names in braces. */
+/* What a cause rests on, the firmest thing. */
+enum af_diagnosis_basis {
+    AF_DIAGNOSIS_MESSAGE,  /* a message that names the fault, or facts that prove it */
+    AF_DIAGNOSIS_SYMPTOM,  /* a message that something failed, which does not say why */
+    AF_DIAGNOSIS_SENTENCE, /* what a person says about it */
+};
+
 struct af_diagnosed {
     const struct af_cause *cause;
     enum af_diagnosis_confidence confidence;
+    enum af_diagnosis_basis basis;
     int score;
     const char *package; /* the other package that is concerned; NULL: flash-attn */
     const char *title;
     const char *detail; /* what the missing symbol says about the extension; or NULL */
-    const char *why;    /* NULL of another package */
-    const char *next;   /* a command; NULL of another package */
+    const char *doubt; /* why it is only a guess; NULL: a message names it, or facts prove it */
+    const char *why;   /* NULL of another package */
+    const char *next;  /* a command; NULL of another package */
     const char *fix;
     const char *avoid; /* or NULL */
     struct af_diagnosis_evidence evidence[AF_DIAGNOSIS_EVIDENCE_MAX];

@@ -181,13 +181,14 @@ static json_t *causes_json(const struct af_diagnosis *diagnosis)
     for (size_t i = 0; i < diagnosis->count; i++) {
         const struct af_diagnosed *found = &diagnosis->causes[i];
         list = af_json_append(
-            list, json_pack("{s:s, s:o, s:s, s:i, s:s, s:o, s:o, s:o, s:s, s:o, s:o}", "id",
-                            found->cause->id, "package", af_json_text(found->package),
-                            "confidence", af_diagnosis_confidence_text(found->confidence),
-                            "score", found->score, "title", found->title, "detail",
-                            af_json_text(found->detail), "why", af_json_text(found->why),
-                            "next", af_json_text(found->next), "fix", found->fix, "avoid",
-                            af_json_text(found->avoid), "evidence", evidence_json(found)));
+            list,
+            json_pack("{s:s, s:o, s:s, s:i, s:s, s:o, s:o, s:o, s:o, s:s, s:o, s:o}", "id",
+                      found->cause->id, "package", af_json_text(found->package), "confidence",
+                      af_diagnosis_confidence_text(found->confidence), "score", found->score,
+                      "title", found->title, "detail", af_json_text(found->detail), "doubt",
+                      af_json_text(found->doubt), "why", af_json_text(found->why), "next",
+                      af_json_text(found->next), "fix", found->fix, "avoid",
+                      af_json_text(found->avoid), "evidence", evidence_json(found)));
     }
     return list;
 }
@@ -212,6 +213,19 @@ static json_t *other_json(const struct af_diagnosis *diagnosis)
                      (json_int_t)diagnosis->other.line);
 }
 
+/* The error that a program printed last, for texts without a cause. */
+static json_t *error_json(const struct af_log_evidence *evidence)
+{
+    uint64_t line;
+    if (evidence->end.error_line == 0)
+        return json_null();
+    const struct af_log_file *file =
+        af_log_evidence_file(evidence, evidence->end.error_line, &line);
+    const char *text = af_text_scrub(evidence->arena, evidence->end.error, AF_LOG_END_BYTES);
+    return json_pack("{s:s, s:I, s:s}", "file", file->name, "line", (json_int_t)line, "text",
+                     text);
+}
+
 static json_t *harmless_json(const struct af_diagnosis *diagnosis)
 {
     const struct af_diagnosis_evidence *seen = &diagnosis->harmless.seen;
@@ -227,11 +241,12 @@ json_t *af_diagnosis_json(const struct af_diagnosis *diagnosis,
     json_t *files = json_array();
     for (size_t i = 0; i < evidence->file_count; i++)
         files = af_json_append(files, json_string(evidence->files[i].name));
-    return json_pack("{s:s, s:o, s:I, s:s, s:o, s:o, s:o, s:o}", "schema",
+    return json_pack("{s:s, s:o, s:I, s:s, s:o, s:o, s:o, s:o, s:o}", "schema",
                      "anyflash-diagnosis/1", "files", files, "lines",
                      (json_int_t)evidence->line_count, "facts", facts, "causes",
                      causes_json(diagnosis), "open", questions_json(diagnosis), "harmless",
-                     harmless_json(diagnosis), "other", other_json(diagnosis));
+                     harmless_json(diagnosis), "other", other_json(diagnosis), "error",
+                     error_json(evidence));
 }
 
 json_t *af_diagnosis_cause_json(const struct af_cause *cause)

@@ -184,6 +184,16 @@ static bool is_aside(const struct af_diagnosis_ranking *ranking, const struct af
     return true;
 }
 
+/*
+ * Whether a person's sentence only tells the story of an error that a program printed: then the
+ * error counts. A title says what the text is about, unless it is the error itself.
+ */
+static bool is_told(const struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit)
+{
+    const uint64_t error = ranking->evidence->end.error_line;
+    return hit->is_said && error != 0 && (hit->line > TITLE_LINES || hit->line == error);
+}
+
 /* The hypotheses of one signature, from its first occurrence with a part of each class that
    satisfies `near` and `not_near`. */
 static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
@@ -195,7 +205,7 @@ static void suppose_all(struct af_diagnosis_ranking *ranking, size_t index)
         const struct af_log_hit *hit = &hits->rows[i];
         const char *other = NULL;
         if (!surroundings_hold(ranking->evidence, &signature->around, hit->line) ||
-            is_supposed(ranking, first, hit) || is_aside(ranking, hit))
+            is_supposed(ranking, first, hit) || is_aside(ranking, hit) || is_told(ranking, hit))
             continue;
         af_log_owners_subject(&ranking->evidence->owners, hit->line, names_flash_attn(hit),
                               &other);

@@ -452,6 +452,7 @@ function causeParts(cause, lines) {
     const found = cause.evidence.filter((row) => row.line !== undefined);
     return [
         cause.detail ? element("p", null, ...withCode(cause.detail)) : null,
+        cause.doubt ? element("p", null, `${sentence(cause.doubt)}.`) : null,
         element("h3", null, "Next step"), ...nextParts(cause),
         cause.evidence.length > 0 ? element("h3", null, "Evidence") : null, found.length > 0 ? logView(lines, found) : null,
         facts.length > 0 ? element("ul", null, ...facts.map((row) =>
@@ -494,6 +495,12 @@ function causesParts({ causes, open }, lines) {
     ].filter((part) => part !== null);
 }
 
+/* The error of a text without a cause. */
+function errorParts(error, lines) {
+    return [element("h3", null, "What failed"), logView(lines, [error]),
+            element("p", null, "Search for this message in the issues of the program that printed it: flash-attn is not known to cause it.")];
+}
+
 /* The program's words for a log whose only finding is a message that is known to be harmless. */
 function harmlessParts(harmless, lines) {
     return [element("p", null, ...withCode(sentence(harmless.why))), logView(lines, [harmless])];
@@ -501,10 +508,13 @@ function harmlessParts(harmless, lines) {
 
 /* What is shown of a diagnosis: its title, the lines that it is about, and the parts of its text. */
 function viewOf(diagnosis, causes) {
-    const harmless = diagnosis.harmless ?? null, other = diagnosis.other ?? null; // a link has neither
+    const { harmless = null, other = null, error = null } = diagnosis; // a link has none of them
+    const failed = (lines) => error === null ? [] : errorParts(error, lines);
     if (harmless !== null)
-        return { title: "Nothing in this log is a failure of flash-attn", evidence: [harmless],
-                 parts: (lines) => harmlessParts(harmless, lines) };
+        return { title: "Nothing in this log is a failure of flash-attn", evidence: [harmless, error].filter((row) => row !== null),
+                 parts: (lines) => [...harmlessParts(harmless, lines), ...failed(lines)] };
+    if (causes.length === 0 && other === null)
+        return { title: "No known failure of flash-attn is in this log", evidence: [error], parts: failed };
     if (causes.length === 0)
         return { title: `What failed here is ${other.package}`, evidence: [other],
                  parts: (lines) => [element("p", null, "Search for the first error above this line in that project's issues."),
@@ -517,7 +527,8 @@ function viewOf(diagnosis, causes) {
 async function showDiagnosis(diagnosis, generation) {
     const causes = model.paste?.kind === "output" ? [] : diagnosis?.causes ?? [];
     model.cause = causes[0]?.id ?? "";
-    byId("diagnosis").hidden = causes.length === 0 && !diagnosis?.harmless && !diagnosis?.other;
+    const { harmless, other, error } = diagnosis ?? {};
+    byId("diagnosis").hidden = causes.length === 0 && !harmless && !other && !(error && model.paste?.kind !== "output");
     if (byId("diagnosis").hidden)
         return;
     const { title, evidence, parts } = viewOf(diagnosis, causes);

@@ -128,3 +128,50 @@ def test_no_fact__that_the_text_states_is_asked_for(said, asked):
     question = re.search(r"which wheel fits depends on (.*?):", " ".join(
         shown.stdout.decode().split()))[1]
     assert [fact for fact in ("torch", "Python", "GPU") if fact in question] == list(asked)
+
+
+ERROR = "RuntimeError: shape '[-1, 0]' is invalid for input of size 1073"
+STORY = ("it happened after flash attention failed to build, and the compiler was killed",
+         "flash attention does not support my gpu", "the flash-attn version was wrong",
+         "I cannot install flash-attn on my machine", "flash attention needs float16")
+
+
+@pytest.mark.parametrize("story", STORY)
+@pytest.mark.parametrize("title", ["Generation stops with an error", ERROR])
+def test_a_printed_error__is_not_explained_by_the_story_around_it(title, story):
+    """What people say of flash-attn names no cause of an error that a program printed."""
+    told = json.loads(run(f"{title}\n\nHello,\n{story}\n\n{ERROR}\n", "doctor", "--json",
+                          "-").stdout)
+    assert told["causes"] == [] and told["error"]["text"] == ERROR
+    shown = run(f"{title}\n\nHello,\n{story}\n\n{ERROR}\n", "doctor", "-").stdout.decode()
+    assert "What failed" in shown and ERROR in shown and "flash-attn is not known" in shown
+    assert "which wheel fits" not in shown
+
+
+def test_a_guess__says_that_it_is_one(answers):
+    """Without a printed error, only a message that names the fault or a fact is no guess."""
+    guesses = 0
+    for _, shown, told, _ in answers:
+        for cause in told["causes"]:
+            guesses += cause["doubt"] is not None
+            assert cause["doubt"] is None or (cause["confidence"] == "possible" and
+                                              told["error"] is None)
+        if told["causes"] and told["causes"][0]["doubt"] and not told["causes"][0]["detail"]:
+            assert " ".join(told["causes"][0]["doubt"].split()) in " ".join(shown.split())
+    assert guesses > 50
+
+
+@pytest.mark.parametrize("line", [
+    "ImportError: DLL load failed while importing flashattn_hopper_cuda: not found",
+    "ImportError: /x/site-packages/flash_attn_3/_C.abi3.so: undefined symbol: "
+    "_ZN3c104cuda9SetDeviceEab"])
+def test_flash_attention_3__is_not_repaired_by_installing_flash_attn(line):
+    told = json.loads(run(line + "\n", "doctor", "--json", "-").stdout)
+    assert {cause["package"] for cause in told["causes"]} == {"flash_attn_3"}
+
+
+@pytest.mark.parametrize("said", ["Do we really need flash_attn? Can this be skipped?",
+                                  "flash_attn 一定要吗？", "How to disable flash-attn?"])
+def test_whether_it_is_needed__is_answered_first(said):
+    shown = " ".join(run(said + "\n", "doctor", "-").stdout.decode().split())
+    assert shown.find("run without flash-attn") < shown.find("which wheel fits")

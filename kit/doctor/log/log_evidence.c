@@ -342,12 +342,9 @@ static void take_line(void *context, const struct af_log_line *line)
 {
     struct af_log_evidence *evidence = context;
     evidence->line = line;
-    if (line->joint == 0) {
-        size_t len = line->len < AF_LOG_LAST_BYTES ? line->len : AF_LOG_LAST_BYTES - 1;
-        evidence->last_line = evidence->files[evidence->file_count - 1].before + line->number;
-        memcpy(evidence->last_text, line->text, len);
-        evidence->last_text[len] = '\0';
-    }
+    if (line->joint == 0)
+        af_log_end_note(&evidence->end, line,
+                        evidence->files[evidence->file_count - 1].before + line->number);
     evidence->harmless = (struct af_pattern_match){0};
     try_candidates(evidence, find_candidates(evidence, line));
     if (line->number <= PROSE_LINES_MAX)
@@ -448,17 +445,4 @@ const struct af_log_hits *af_log_evidence_hits(const struct af_log_evidence *evi
 {
     const struct af_signature *signature = af_signature_find(evidence->table, id);
     return signature == NULL ? NULL : &evidence->hits[signature - evidence->table->rows];
-}
-
-bool af_log_evidence_is_cut(const struct af_log_evidence *evidence)
-{
-    static const char *const ends[] = {"File \"",     "Traceback (most", "running b",
-                                       "creating ",   "copying ",        "building '",
-                                       "Building wh", "[end of output",  "[1/"};
-    const char *text = evidence->last_text;
-    for (size_t i = 0; i < AF_COUNT(ends); i++)
-        if (af_starts_with(text, ends[i]))
-            return true;
-    size_t len = strlen(text);
-    return len > 3 && strcmp(text + len - 3, "...") == 0;
 }

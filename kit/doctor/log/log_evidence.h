@@ -8,6 +8,7 @@
 
 #include "kit/doctor/log/keyword.h"
 #include "kit/doctor/log/log_cache.h"
+#include "kit/doctor/log/log_end.h"
 #include "kit/doctor/log/log_lines.h"
 #include "kit/doctor/log/log_owner.h"
 #include "kit/doctor/log/signature.h"
@@ -17,7 +18,6 @@
 #define AF_LOG_TEXT_BYTES 640u
 #define AF_LOG_HITS_MAX 8u /* kept per signature: its first hits and its last ones */
 #define AF_LOG_FILES_MAX 64u
-#define AF_LOG_LAST_BYTES 120u
 #define AF_LOG_ASKED_BYTES 32u
 
 /* A line that a signature matched. Lines are counted through all files from 1. */
@@ -82,8 +82,7 @@ struct af_log_evidence {
     struct af_log_file files[AF_LOG_FILES_MAX];
     size_t file_count;
     uint64_t line_count;
-    uint64_t last_line; /* the last one that is not empty, and its text; 0: none */
-    char last_text[AF_LOG_LAST_BYTES];
+    struct af_log_end end;
     /* private: see log_evidence.c */
     const struct af_log_matcher *matcher;
     uint64_t *stamps;
@@ -140,9 +139,6 @@ const char *af_log_evidence_place(const struct af_log_evidence *evidence, uint64
 /* The hits of the signature with that id; NULL: the table has no such row. */
 const struct af_log_hits *af_log_evidence_hits(const struct af_log_evidence *evidence,
                                                const char *id);
-
-/* Whether the text ends before its error: within a call stack, or within a build. */
-bool af_log_evidence_is_cut(const struct af_log_evidence *evidence);
 
 /* Whether one of the ranges is within AF_SIGNATURE_NEAR_LINES of the line. */
 bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);

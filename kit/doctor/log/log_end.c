@@ -1,0 +1,89 @@
+/*
+ * log_end.c: how a log ends.
+ */
+#include "kit/doctor/log/log_end.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "kit/base/text.h"
+
+static void keep(char out[AF_LOG_END_BYTES], struct af_span text)
+{
+    size_t len = text.len < AF_LOG_END_BYTES ? text.len : AF_LOG_END_BYTES - 1;
+    memcpy(out, text.data, len);
+    out[len] = '\0';
+}
+
+/*
+ * Where an exception is printed, "torch.OutOfMemoryError: CUDA out of memory": a name that ends
+ * so, a colon and its text. 0 bytes: nowhere.
+ */
+static struct af_span exception_in(struct af_span line)
+{
+    static const char *const ends[] = {"Error: ", "Exception: "};
+    for (size_t i = 0; i < AF_COUNT(ends); i++) {
+        const char *found = memmem(line.data, line.len, ends[i], strlen(ends[i]));
+        const char *start = found;
+        while (start != NULL && start > line.data &&
+               (isalnum((unsigned char)start[-1]) || start[-1] == '_' || start[-1] == '.'))
+            start--;
+        if (start != NULL && start < found && isalpha((unsigned char)*start))
+            return (struct af_span){start, line.len - (size_t)(start - line.data)};
+    }
+    return (struct af_span){line.data, 0};
+}
+
+/* Skips "error: ", as often as it is there; whether it was. */
+static bool skip_error(struct af_span *line)
+{
+    bool is_one = false;
+    static const char *const starts[] = {"error: ", "ERROR: ", "fatal error: ", "fatal: "};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        const size_t len = strlen(starts[i]);
+        if (line->len <= len || memcmp(line->data, starts[i], len) != 0)
+            continue;
+        *line = (struct af_span){line->data + len, line->len - len};
+        is_one = true;
+        i = SIZE_MAX; /* begins again */
+    }
+    return is_one;
+}
+
+/* "error: command 'gcc' failed", but not what pip says about a program that it started. */
+static bool is_error(struct af_span line)
+{
+    static const char *const wrappers[] = {"subprocess-exited", "Failed"};
+    if (!skip_error(&line))
+        return false;
+    for (size_t i = 0; i < AF_COUNT(wrappers); i++) {
+        const size_t len = strlen(wrappers[i]);
+        if (line.len >= len && memcmp(line.data, wrappers[i], len) == 0)
+            return false;
+    }
+    return true;
+}
+
+void af_log_end_note(struct af_log_end *end, const struct af_log_line *line, uint64_t number)
+{
+    struct af_span text = {line->text, line->len};
+    end->line = number;
+    keep(end->text, text);
+    struct af_span exception = exception_in(text);
+    if (exception.len == 0 && (end->is_exception || !is_error(text)))
+        return;
+    end->is_exception = exception.len > 0;
+    end->error_line = number;
+    keep(end->error, end->is_exception ? exception : text);
+}
+
+bool af_log_end_is_cut(const struct af_log_end *end)
+{
+    static const char *const ends[] = {"File \"",     "Traceback (most", "running b",
+                                       "creating ",   "copying ",        "building '",
+                                       "Building wh", "[end of output",  "[1/"};
+    for (size_t i = 0; i < AF_COUNT(ends); i++)
+        if (af_starts_with(end->text, ends[i]))
+            return true;
+    return af_ends_with(end->text, "...");
+}
