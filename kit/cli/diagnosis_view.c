@@ -153,13 +153,12 @@ static bool says(const struct af_log_evidence *evidence, const char *concepts)
     return af_sentence_rule_parse(concepts, &rule) && (evidence->said & rule.needed) != 0;
 }
 
-/* Whether the text asks for flash-attn, and reports no error. */
+/* Whether the text is about flash-attn, and reports no error. */
 static bool wants_flash_attn(const struct af_cli_diagnosis *shown)
 {
     const struct af_log_evidence *evidence = shown->evidence;
     const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
     return subject != NULL && subject->count > 0 && !shown->diagnosis->has_failure &&
-           says(evidence, "install build download which support need ask avoid") &&
            (af_plan_of_log_decides(shown->plan) || shown->plan->missing != NULL);
 }
 

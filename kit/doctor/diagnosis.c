@@ -43,13 +43,10 @@ static const char *other_of(const struct af_diagnosis_ranking *ranking,
     return "a package";
 }
 
-static enum af_diagnosis_basis basis_of(const struct af_diagnosis_hypothesis *from)
+/* Whether a message names the fault, not only that something failed, or facts prove it. */
+static bool is_named(const struct af_diagnosis_hypothesis *from)
 {
-    if (from->is_proved)
-        return AF_DIAGNOSIS_MESSAGE;
-    if (from->hit->is_said)
-        return AF_DIAGNOSIS_SENTENCE;
-    return from->row->kind == AF_SIGNATURE_FAULT ? AF_DIAGNOSIS_MESSAGE : AF_DIAGNOSIS_SYMPTOM;
+    return from->is_proved || (!from->hit->is_said && from->row->kind == AF_SIGNATURE_FAULT);
 }
 
 static void add_cause(struct af_diagnosis_ranking *ranking,
@@ -67,7 +64,7 @@ static void add_cause(struct af_diagnosis_ranking *ranking,
         .cause = cause,
         .package = other,
         .score = from->score,
-        .basis = basis_of(from),
+        .is_named = is_named(from),
         .confidence = from->is_proved ? AF_DIAGNOSIS_PROVED
                       : !from->is_open && from->row->score >= WEAK_SCORE
                           ? AF_DIAGNOSIS_LIKELY
@@ -115,8 +112,7 @@ static void merge(struct af_diagnosis_ranking *ranking)
             found->score += AGAIN_SCORE;
         if (from->is_proved)
             found->confidence = AF_DIAGNOSIS_PROVED;
-        if (basis_of(from) < found->basis)
-            found->basis = basis_of(from);
+        found->is_named |= is_named(from);
         af_diagnosis_add_evidence(ranking, found, from);
     }
 }
@@ -162,16 +158,9 @@ static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
 /* A cause that no message names is a guess, if the text has no error that could name it. */
 static const char *doubt(const struct af_diagnosed *found, const struct af_log_end *end)
 {
-    if (found->confidence != AF_DIAGNOSIS_POSSIBLE || end->error_line != 0)
-        return NULL;
-    switch (found->basis) {
-    case AF_DIAGNOSIS_SENTENCE:
-        return "the text has no error message: this is a guess from its words";
-    case AF_DIAGNOSIS_SYMPTOM:
-        return "the text shows that it failed, but not the message that says why";
-    default:
-        return NULL;
-    }
+    const bool is_guess =
+        found->confidence == AF_DIAGNOSIS_POSSIBLE && !found->is_named && end->error_line == 0;
+    return is_guess ? "the text has no error message that says so: this is a guess" : NULL;
 }
 
 /* Puts proved causes before those that are only possible. */

@@ -45,17 +45,10 @@ struct af_diagnosis_evidence {
 };
 
 /* A cause, with captures and facts in place of the names in braces. */
-/* What a cause rests on, the firmest thing. */
-enum af_diagnosis_basis {
-    AF_DIAGNOSIS_MESSAGE,  /* a message that names the fault, or facts that prove it */
-    AF_DIAGNOSIS_SYMPTOM,  /* a message that something failed, which does not say why */
-    AF_DIAGNOSIS_SENTENCE, /* what a person says about it */
-};
-
 struct af_diagnosed {
     const struct af_cause *cause;
     enum af_diagnosis_confidence confidence;
-    enum af_diagnosis_basis basis;
+    bool is_named; /* a message names it, or facts prove it */
     int score;
     const char *package; /* the other package that is concerned; NULL: flash-attn */
     const char *title;

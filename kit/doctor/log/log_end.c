@@ -34,6 +34,23 @@ static struct af_span exception_in(struct af_span line)
     return (struct af_span){line.data, 0};
 }
 
+/* Whether setup.py or pip only passes on that a program failed. */
+static bool is_passed_on(struct af_span text)
+{
+    static const char *const starts[] = {"subprocess-exited",
+                                         "Failed",
+                                         "RuntimeError: Error compiling objects",
+                                         "subprocess.CalledProcessError",
+                                         "command '",
+                                         "not a git repository"};
+    for (size_t i = 0; i < AF_COUNT(starts); i++) {
+        const size_t len = strlen(starts[i]);
+        if (text.len >= len && memcmp(text.data, starts[i], len) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Skips "error: ", as often as it is there; whether it was. */
 static bool skip_error(struct af_span *line)
 {
@@ -50,31 +67,18 @@ static bool skip_error(struct af_span *line)
     return is_one;
 }
 
-/* "error: command 'gcc' failed", but not what pip says about a program that it started. */
-static bool is_error(struct af_span line)
-{
-    static const char *const wrappers[] = {"subprocess-exited", "Failed"};
-    if (!skip_error(&line))
-        return false;
-    for (size_t i = 0; i < AF_COUNT(wrappers); i++) {
-        const size_t len = strlen(wrappers[i]);
-        if (line.len >= len && memcmp(line.data, wrappers[i], len) == 0)
-            return false;
-    }
-    return true;
-}
-
 void af_log_end_note(struct af_log_end *end, const struct af_log_line *line, uint64_t number)
 {
     struct af_span text = {line->text, line->len};
     end->line = number;
     keep(end->text, text);
-    struct af_span exception = exception_in(text);
-    if (exception.len == 0 && (end->is_exception || !is_error(text)))
+    struct af_span exception = exception_in(text), error = text;
+    const bool is_exception = exception.len > 0 && !is_passed_on(exception);
+    if (!is_exception && (end->is_exception || !skip_error(&error) || is_passed_on(error)))
         return;
-    end->is_exception = exception.len > 0;
+    end->is_exception = is_exception;
     end->error_line = number;
-    keep(end->error, end->is_exception ? exception : text);
+    keep(end->error, is_exception ? exception : text);
 }
 
 bool af_log_end_is_cut(const struct af_log_end *end)
