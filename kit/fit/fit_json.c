@@ -60,18 +60,19 @@ static json_t *hash(const struct af_catalog_wheel *wheel)
 
 json_t *af_fit_json_wheel(const struct af_catalog_wheel *wheel)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, "
-                     "s:o, s:o, s:o, s:o, s:b}",
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:b, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:s, "
+                     "s:o, s:o, s:o, s:o, s:o, s:b}",
                      "filename", wheel->filename, "url", af_json_text(wheel->url), "sha256",
                      hash(wheel), "source", wheel->source, "publisher",
                      json_stringn(wheel->source, af_publisher_len(wheel->source)), "official",
                      wheel->official, "package", wheel->package, "version", wheel->version,
                      "local", af_json_text(wheel->local), "python", wheel->python, "abi",
                      wheel->abi, "platform", wheel->platform, "torch",
-                     af_json_text(wheel->torch), "cuda", af_json_text(wheel->cuda), "cxx11abi",
-                     truth(wheel->cxx11abi), "cxx11abi_effective",
-                     truth(wheel->cxx11abi_effective), "sm", af_json_text(wheel->sm),
-                     "glibc_min", af_json_text(wheel->glibc_min), "seen", wheel->listed);
+                     af_json_text(wheel->torch), "gpu", wheel->rocm ? "rocm" : "cuda", "cuda",
+                     af_json_text(wheel->cuda), "cxx11abi", truth(wheel->cxx11abi),
+                     "cxx11abi_effective", truth(wheel->cxx11abi_effective), "sm",
+                     af_json_text(wheel->sm), "glibc_min", af_json_text(wheel->glibc_min),
+                     "seen", wheel->listed);
 }
 
 json_t *af_fit_json_reasons(const struct af_reason *reasons, size_t count)

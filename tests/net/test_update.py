@@ -98,8 +98,8 @@ def test_version_and_find_say_which_catalog(update):
     small(update)
     assert "catalog embedded" in update(command="version").out
     assert update().code == 0
-    assert "catalog updated: 8666 wheels" in update(command="version").out
-    assert "of 8666 wheels match (catalog: updated" in update("torch=2.8", command="find").err
+    assert "catalog updated: 8729 wheels" in update(command="version").out
+    assert "of 8729 wheels match (catalog: updated" in update("torch=2.8", command="find").err
 
 
 def test_the_date_stays_while_a_source_cannot_be_read(update):
@@ -122,6 +122,48 @@ def test_all_that_is_known_of_a_wheel_is_kept(update):
     changed = [wheel for wheel in before if wheel["url"]
                and {**by_url[wheel["url"]], "seen": None} != {**wheel, "seen": None}]
     assert len(before) == len(after) and changed == []
+
+
+PUBLISHERS = [row["source"] for row in
+              json.loads((DATA / "sources.json").read_text())["sources"]]
+
+
+@pytest.mark.parametrize("source", [each for each in PUBLISHERS if known(each)])
+def test_a_listing_is_read_as_the_catalog_has_it(update, source):
+    """Names of today's forms: no fact that is read from one contradicts what is known of it."""
+    rows = [dict(row, release_tag=f"again-{row['release_tag']}",
+                 url=row["url"].replace("/download/", "/download/again-"))
+            for row in known(source) if row.get("url") and row.get("valid_name", True)
+            and "github.com" in row["url"]]
+    listed = [each for part in (known(source), rows) for each in releases(
+        source, [row for row in part if row.get("url")])]
+    update.list(source, [release(*[asset for each in listed for asset in each["assets"]])])
+    assert update().code == 0
+    found = json.loads(update(f"source={source}", "--json", "--limit", "9999",
+                              command="find").out)["wheels"]
+    read = {row["url"]: row for row in found if "/again-" in row["url"]}
+    assert len(read) == len({row["url"] for row in rows})
+    for row in rows:
+        new = read[row["url"]]
+        for key, default in (("gpu", "cuda"), ("python", None), ("abi", None),
+                             ("platform", None), ("version", None)):
+            assert new[key] == row.get(key, default), (row["filename"], key)
+        assert new["package"] in (row["package"], "flashattn")
+        for key in ("torch", "cuda", "cxx11abi"):
+            assert new.get(key) in (None, row.get(key)), (row["filename"], key)
+
+
+@pytest.mark.parametrize("gpu, torch", [
+    ("RX 6800", "2.14.0+rocm7.2"), ("RX 7900 XTX", "2.14.0+rocm6.4"),
+    ("RX 7900 XTX", "2.14.0+cu130")])
+def test_a_rocm_file_of_a_listing_is_no_yes_where_its_targets_are_unknown(update, gpu, torch):
+    name = "flash_attn-9.9.9+rocm7.2torch2.14gitabcdef0-cp312-cp312-linux_x86_64.whl"
+    small(update, [release(asset(SMALL, "v9", name))])
+    assert update().code == 0
+    plan = json.loads(update("--json", "--given", f"gpu={gpu}", "--given", f"torch={torch}",
+                             "--given", "python=3.12", "--given", "os=linux", "--given",
+                             "arch=x86_64", command="plan").out)
+    assert "9.9.9" not in json.dumps([plan["headline"], plan["wheel"], plan["steps"]])
 
 
 def test_check_changes_nothing_and_says_whether_there_is_news(update):
@@ -242,7 +284,7 @@ def test_a_rate_limit_ends_the_asking_and_keeps_what_an_update_brought(update, s
     done = update()
     assert done.code == 3 and "too many requests" in done.err
     assert len(server.requests) == 1
-    assert "8667 wheels" in update(command="version").out
+    assert "8730 wheels" in update(command="version").out
 
 
 def test_pages_are_asked_one_after_the_other(update, server):

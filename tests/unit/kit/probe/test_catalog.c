@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#define ROWS 8666
+#define ROWS 8729
 #define DATA_FILE AF_TEST_DATA "/../data/wheels.jsonl"
 #define GOOD_ROW_TAIL                                                                          \
     "\"source\":\"a/b\",\"package\":\"flash_attn\",\"version\":\"2.8.3\","                     \
