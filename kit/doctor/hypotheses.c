@@ -104,6 +104,25 @@ static bool is_without_sentences(struct af_diagnosis_ranking *ranking,
     return answer == AF_YES;
 }
 
+/*
+ * Whether a program only warned that it runs without something, and stopped with an exception
+ * that is about something else.
+ */
+static bool is_warned(const struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit,
+                      const struct af_cause *cause)
+{
+    static const char *const notices[] = {"ignore this if", "arning: import", "falling back"};
+    const unsigned later = 1u << AF_CAUSE_IMPORT | 1u << AF_CAUSE_RUN;
+    const struct af_log_end *end = &ranking->evidence->end;
+    if ((cause->phases & later) == 0 || !end->is_exception || end->error_line == hit->line ||
+        strcasestr(end->error, "flash") != NULL)
+        return false;
+    for (size_t i = 0; i < AF_COUNT(notices); i++)
+        if (strcasestr(hit->text, notices[i]) != NULL)
+            return true;
+    return false;
+}
+
 /* `other` is the package that the message is about; NULL if that is flash-attn, or unknown. */
 static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signature *signature,
                     const struct af_signature_cause *row, const struct af_log_hit *hit,
@@ -115,6 +134,7 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     if (ranking->count == AF_DIAGNOSIS_HYPOTHESES_MAX || is_out_of_phase(ranking, row) ||
         (other != NULL && af_diagnosis_cause_of(ranking, row)->of_others == NULL) ||
         is_contradicted(ranking, af_diagnosis_cause_of(ranking, row), hit) ||
+        is_warned(ranking, hit, af_diagnosis_cause_of(ranking, row)) ||
         !surroundings_hold(ranking->evidence, &row->around, hit->line) ||
         all_hold(ranking, &row->only_if, hit, &made.missing) == AF_NO)
         return;

@@ -148,6 +148,22 @@ def test_a_printed_error__is_not_explained_by_the_story_around_it(title, story):
     assert "which wheel fits" not in shown
 
 
+NOTICES = ("FlashAttention-2 is not installed, ignore this if you are not using FlashAttention.",
+           "Warning: import flash_attn rms_norm fail, please install FlashAttention layer_norm "
+           "to get higher efficiency",
+           "Flash-Attn is not available, falling back to SDPA")
+
+
+@pytest.mark.parametrize("notice", NOTICES)
+def test_a_notice__is_not_the_cause_of_another_error(notice):
+    """The program said that it runs without flash-attn, and stopped for another reason."""
+    text = f"{notice}\nLoading checkpoint shards: 100%\n{ERROR}\n"
+    told = json.loads(run(text, "doctor", "--json", "-").stdout)
+    assert told["causes"] == [] and told["error"]["text"] == ERROR
+    alone = json.loads(run(notice + "\n", "doctor", "--json", "-").stdout)
+    assert alone["causes"] or alone["harmless"]
+
+
 def test_a_guess__says_that_it_is_one(answers):
     """Without a printed error, only a message that names the fault or a fact is no guess."""
     guesses = 0
