@@ -185,7 +185,7 @@ static void view_nothing(struct af_screen *screen, const struct af_cli_diagnosis
                      "no known failure of flash-attn was found in %llu line%s",
                      (unsigned long long)evidence->line_count,
                      evidence->line_count == 1 ? "" : "s");
-    if (evidence->end.error_line != 0 && !af_log_end_is_cut(&evidence->end)) {
+    if (evidence->end.error_line != 0) {
         view_error(screen, evidence);
         return;
     }

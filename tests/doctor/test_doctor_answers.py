@@ -148,7 +148,7 @@ def test_a_printed_error__is_not_explained_by_the_story_around_it(title, story):
     assert "which wheel fits" not in shown
 
 
-NOTICES = ("FlashAttention-2 is not installed, ignore this if you are not using FlashAttention.",
+NOTICES = ("FlashAttention-2 is not installed, ignore this if you do not use it.",
            "Warning: import flash_attn rms_norm fail, please install FlashAttention layer_norm "
            "to get higher efficiency",
            "Flash-Attn is not available, falling back to SDPA")
