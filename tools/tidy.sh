@@ -17,7 +17,7 @@ if [ -z "$tidy" ]; then
 fi
 
 build=""
-for preset in ci release clang; do
+for preset in ci release sanitize; do
     [ -n "$build" ] || [ ! -f "build/$preset/compile_commands.json" ] || build=build/$preset
 done
 if [ -z "$build" ]; then

@@ -69,11 +69,11 @@ static bool find_glibc_banner(struct af_span bytes, char version[VERSION_BYTES])
 {
     static const char start[] = "GNU C Library (";
     static const char before[] = " release version ";
-    const char *end = bytes.data + bytes.len;
     const char *banner =
         bytes.len == 0 ? NULL : memmem(bytes.data, bytes.len, start, sizeof start - 1);
     if (banner == NULL)
         return false;
+    const char *end = bytes.data + bytes.len;
     size_t capacity = (size_t)(end - banner) < 400 ? (size_t)(end - banner) : 400;
     const char *found = memmem(banner, capacity, before, sizeof before - 1);
     return found != NULL && copy_dotted(found + sizeof before - 1, end, version);
