@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that no room has more lines or files than tools/budget.tsv allows.
+"""Checks that no room has more lines than tools/budget.tsv allows.
 
 A room is a row of ARCHITECTURE.md; `python` and `tests` are counted as a whole. A change that
-needs more raises the number in the same commit and says in its message what went instead.
-Prints each room over its budget and exits 1, or says what was counted; --write sets every
-budget to what is there and 2 percent.
+needs more raises the number in the same commit, whose message says which capability pays for
+it. Prints each room over its budget and exits 1, or says what was counted.
 """
 import collections
 import pathlib
@@ -27,50 +26,34 @@ def room_of(name):
 
 
 def count():
-    """{room: [lines, files]}."""
+    """{room: lines}."""
     command = ["git", "ls-files", "-co", "--exclude-standard", *TOPS, "include", *WHOLE]
     listing = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
-    found = collections.defaultdict(lambda: [0, 0])
+    found = collections.Counter()
     for name in listing.stdout.splitlines():
         room = room_of(name)
         if room and (ROOT / name).is_file():
-            found[room][0] += (ROOT / name).read_bytes().count(b"\n")
-            found[room][1] += 1
-    return dict(sorted(found.items()))
+            found[room] += (ROOT / name).read_bytes().count(b"\n")
+    return found
 
 
 def read_budget():
     rows = (line.split("\t") for line in BUDGET.read_text().splitlines()[1:])
-    return {room: [int(lines), int(files)] for room, lines, files in rows}
-
-
-def with_room_to_move(number):
-    return number + number // 50
-
-
-def write_budget(found):
-    rows = ["room\tlines\tfiles"]
-    rows += [f"{room}\t{with_room_to_move(lines)}\t{with_room_to_move(files)}"
-             for room, (lines, files) in found.items()]
-    BUDGET.write_text("\n".join(rows) + "\n")
+    return {room: int(lines) for room, lines in rows}
 
 
 def problems_of(found, budget):
-    for room, counted in found.items():
-        for number, most, what in zip(counted, budget.get(room, [0, 0]), ("lines", "files")):
-            if number > most:
-                yield f"{room}: {number} {what}, {most} allowed by tools/budget.tsv"
+    for room, lines in found.items():
+        if lines > budget.get(room, 0):
+            yield f"{room}: {lines} lines, {budget.get(room, 0)} allowed by tools/budget.tsv"
     for room in budget.keys() - found.keys():
         yield f"tools/budget.tsv: there is no room '{room}'"
 
 
 def main():
     found = count()
-    if sys.argv[1:] == ["--write"]:
-        write_budget(found)
     problems = sorted(problems_of(found, read_budget()))
-    lines, files = (sum(row[column] for row in found.values()) for column in (0, 1))
-    print("\n".join(problems) or f"{lines} lines in {files} files are within the budget")
+    print("\n".join(problems) or f"{sum(found.values())} lines are within the budget")
     return 1 if problems or not found else 0
 
 

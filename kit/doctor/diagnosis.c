@@ -46,9 +46,8 @@ static const char *other_of(const struct af_diagnosis_ranking *ranking,
 /* Whether a message names the fault, not only that something failed, or facts prove it. */
 static bool is_named(const struct af_diagnosis_hypothesis *from)
 {
-    return from->is_proved ||
-           (!from->hit->is_said &&
-            (from->row->kind == AF_SIGNATURE_FAULT || from->row->score >= WEAK_SCORE));
+    return from->is_proved || (!from->hit->is_said && (from->row->kind == AF_SIGNATURE_FAULT ||
+                                                       from->row->score >= WEAK_SCORE));
 }
 
 static void add_cause(struct af_diagnosis_ranking *ranking,

@@ -153,6 +153,13 @@ bool af_project_asks_parse(struct af_arena *arena, struct af_span text,
 void af_project_asks_state_python(struct af_project_asks *asks, size_t source,
                                   const char *range);
 
+/* Adds the requirement `text` of a file, with what is set of `ask`. */
+void af_project_asks_add_text(struct af_project_asks *asks, struct af_span text,
+                              struct af_project_ask ask);
+
+/* Adds the requirements of asks->sources[source], an environment.yml or a setup.cfg. */
+void af_project_asks_read_lines(struct af_project_asks *asks, size_t source);
+
 /* Adds the requirements of asks->sources[source], a pyproject.toml or a pixi.toml. */
 void af_project_asks_read_toml(struct af_project_asks *asks, size_t source);
 
