@@ -13,7 +13,9 @@ DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 ROWS = {"torch": "releases", "cuda": "toolkits", "flash_attn_releases": "releases",
         "flash_attn_4": "releases", "traps": "traps"}
 VERSION = r"\d+(\.\d+)*"
-TSV = {"distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERSION})?"),
+TSV = {"amd_targets.tsv": (r"gfx[0-9a-f]+\*?", r"[A-Z][\w ,.]+", "full|experimental|none|-",
+                           "ck|triton|-", "aiter|-"),
+       "distributions.tsv": (r"[a-z]+", VERSION, "glibc|musl", VERSION, f"({VERSION})?"),
        "driver_cuda.tsv": (r"\d+", r"\d+\.\d"),
        "index_releases.tsv": ("torch|flash-attn", r"\d[\d.]*(post\d+)?",
                               r"20\d\d-[01]\d-[0-3]\d"),

@@ -29,9 +29,9 @@ TODAY = datetime.date.today().isoformat()
 TIMEOUT_S = 60
 # the key in wheels_evidence.json of what a listing added on one day
 LISTING = "the release page of the repository in `source`, read {} by `anyflash update`"
-BY_HAND = ("causes.jsonl", "cuda.json", "distributions.tsv", "driver_cuda.tsv",
-           "flash_attn_4.json", "gpu_generations.tsv", "gpu_names.tsv", "index_releases.tsv",
-           "signatures.jsonl", "torch_assertions.tsv", "traps.json")
+BY_HAND = ("amd_targets.tsv", "causes.jsonl", "cuda.json", "distributions.tsv",
+           "driver_cuda.tsv", "flash_attn_4.json", "gpu_generations.tsv", "gpu_names.tsv",
+           "index_releases.tsv", "signatures.jsonl", "torch_assertions.tsv", "traps.json")
 
 
 class Unreadable(Exception):

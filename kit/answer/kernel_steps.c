@@ -8,6 +8,7 @@
 
 #include "kit/answer/builder.h"
 #include "kit/base/text.h"
+#include "kit/fit/amd_target.h"
 #include "kit/fit/view.h"
 
 #define PYTHON_MINOR_MIN 9 /* requires-python in pyproject.toml */
@@ -237,8 +238,8 @@ static void use_package(struct af_builder *builder)
 
 /*
  * flash-attn's own backends for AMD GPUs, for programs that must have the real package.
- * Source: README.md and setup.py of the two revisions; the release's Composable Kernel backend
- * takes these three targets, and the Triton backend serves RDNA.
+ * Source: README.md and setup.py of the two revisions; the Composable Kernel backend is the
+ * release's.
  */
 #define FLASH_ATTN_CK "git+https://github.com/Dao-AILab/flash-attention@v2.8.3.post1"
 #define FLASH_ATTN_TRITON                                                                      \
@@ -247,10 +248,9 @@ static void use_package(struct af_builder *builder)
 
 static void add_rocm_builds(struct af_builder *builder, const char *target)
 {
-    bool is_cdna =
-        af_equal(target, "gfx90a") || af_equal(target, "gfx942") || af_equal(target, "gfx950");
-    bool is_rdna = af_starts_with(target, "gfx11") || af_starts_with(target, "gfx12");
-    if (!is_cdna && !is_rdna)
+    const enum af_amd_backend backend = af_amd_target_of(target).backend;
+    const bool is_cdna = backend == AF_AMD_BACKEND_CK;
+    if (backend == AF_AMD_BACKEND_NONE)
         return;
     af_builder_install(builder, AF_STEP_WORDS("--no-build-isolation",
                                               is_cdna ? FLASH_ATTN_CK : FLASH_ATTN_TRITON));
@@ -275,7 +275,7 @@ static void add_rocm_builds(struct af_builder *builder, const char *target)
  */
 static void tell_aiter(struct af_builder *builder, const char *target)
 {
-    if (af_equal(target, "gfx942") || af_equal(target, "gfx950"))
+    if (af_amd_target_of(target).has_aiter)
         af_builder_advice(builder,
                           "where attention takes most of the time: AMD's AITER has faster "
                           "kernels for this GPU; its aiter.flash_attn_func is called "

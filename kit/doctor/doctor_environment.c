@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kit/doctor/doctor.h"
+#include "kit/fit/amd_target.h"
 #include "kit/fit/gpu_targets.h"
 
 /*
@@ -121,7 +122,7 @@ static void check_rdna(struct af_examination *examination)
         return;
     for (size_t i = 0; i < machine->gpus.count; i++) {
         const char *sm = af_fact_text_or(&machine->gpus.rows[i].sm, "");
-        if (af_starts_with(sm, "gfx11") || af_starts_with(sm, "gfx12")) {
+        if (af_amd_target_of(sm).backend == AF_AMD_BACKEND_TRITON) {
             af_examination_add(examination, AF_REASON_ROCM_EXPERIMENTAL,
                                "%s, and %s is not set", sm, name);
             return;

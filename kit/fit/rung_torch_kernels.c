@@ -12,6 +12,7 @@
  * scaled_dot_product_attention also selects them itself.
  */
 #include "kit/base/text.h"
+#include "kit/fit/amd_target.h"
 #include "kit/fit/gpu_generation.h"
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/rung.h"
@@ -80,19 +81,12 @@ static const char *target_by_name(struct af_arena *arena, const char *name)
     return lower != NULL && af_machine_gpu_name_find(lower, &vendor, &target) ? target : NULL;
 }
 
-/* Targets from before AOTriton's first: GCN, CDNA 1, RDNA 1 and 2. Others may be newer. */
-static bool is_without_kernels(const char *target)
-{
-    static const char *const starts[] = {"gfx6", "gfx7", "gfx8", "gfx90", "gfx101", "gfx103"};
-    return af_starts_with_any(target, starts, AF_COUNT(starts));
-}
-
 /* The GPUs of an AMD machine; their targets are not numbers. */
 static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *gpu)
 {
-    static const char *const full[] = {"gfx90a", "gfx942", "gfx950"};
-    static const char *const experimental[] = {"gfx1100", "gfx1101", "gfx1150", "gfx1151",
-                                               "gfx1152", "gfx1153", "gfx1200", "gfx1201"};
+    static const enum af_reason_id reasons[] = {
+        AF_REASON_ROCM_TARGET_UNKNOWN, AF_REASON_KERNELS_NOT_ROCM, AF_REASON_KERNELS_RDNA,
+        AF_REASON_KERNELS_ROCM}; /* by enum af_amd_kernels */
     const char *name = af_fact_text_or(&gpu->name, "the GPU");
     const char *target = af_fact_text_or(&gpu->sm, NULL);
     if (target == NULL)
@@ -101,14 +95,8 @@ static void check_amd_gpu(struct af_rung_context *context, const struct af_gpu *
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "LLVM target of %s", name);
         return;
     }
-    enum af_reason_id id = AF_REASON_ROCM_TARGET_UNKNOWN;
-    if (af_is_one_of(target, full, AF_COUNT(full)))
-        id = AF_REASON_KERNELS_ROCM;
-    else if (af_is_one_of(target, experimental, AF_COUNT(experimental)))
-        id = AF_REASON_KERNELS_RDNA;
-    else if (is_without_kernels(target))
-        id = AF_REASON_KERNELS_NOT_ROCM;
-    af_rung_add_reason(context, id, "%s (%s)", name, target);
+    af_rung_add_reason(context, reasons[af_amd_target_of(target).kernels], "%s (%s)", name,
+                       target);
 }
 
 static void check_amd(struct af_rung_context *context, const struct af_view *view)

@@ -18,6 +18,7 @@ extern const struct af_embedded af_embedded_catalog;       /* format: catalog_pa
 extern const struct af_embedded af_embedded_torch_symbols; /* data/torch_symbols.bin */
 
 /* The rows of data/NAME.tsv with a text for each column, and a row of NULL at the end. */
+extern const char *const af_embedded_amd_targets[][5];
 extern const char *const af_embedded_distributions[][5];
 extern const char *const af_embedded_driver_cuda[][2];
 extern const char *const af_embedded_gpu_generations[][8];

@@ -1,6 +1,7 @@
 /*
  * test_gpu_generation.c: the rows of data/gpu_generations.tsv, and GPUs that no row has.
  */
+#include "kit/fit/amd_target.h"
 #include "kit/fit/gpu_generation.h"
 #include "kit/fit/gpu_targets.h"
 
@@ -29,6 +30,32 @@ static void test_gpu_generation__a_new_gpu_is_like_its_predecessor(void **state)
     assert_false(af_sm_generation_of(88).is_integrated);
 }
 
+/* One row each; a GPU of a family that no row has yet is unknown, and an old one has none. */
+static void test_gpu_generation__amd_targets_are_rows(void **state)
+{
+    static const struct {
+        const char *target;
+        struct af_amd_target is;
+    } known[] = {
+        {"gfx942", {AF_AMD_KERNELS_FULL, AF_AMD_BACKEND_CK, true}},
+        {"gfx90a", {AF_AMD_KERNELS_FULL, AF_AMD_BACKEND_CK, false}},
+        {"gfx906", {AF_AMD_KERNELS_NONE, AF_AMD_BACKEND_NONE, false}},
+        {"gfx1030", {AF_AMD_KERNELS_NONE, AF_AMD_BACKEND_NONE, false}},
+        {"gfx1100", {AF_AMD_KERNELS_EXPERIMENTAL, AF_AMD_BACKEND_TRITON, false}},
+        {"gfx1103", {AF_AMD_KERNELS_UNKNOWN, AF_AMD_BACKEND_TRITON, false}},
+        {"gfx1250", {AF_AMD_KERNELS_UNKNOWN, AF_AMD_BACKEND_TRITON, false}},
+        {"gfx1300", {AF_AMD_KERNELS_UNKNOWN, AF_AMD_BACKEND_NONE, false}},
+        {"", {AF_AMD_KERNELS_UNKNOWN, AF_AMD_BACKEND_NONE, false}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct af_amd_target found = af_amd_target_of(known[i].target);
+        assert_int_equal(found.kernels, known[i].is.kernels);
+        assert_int_equal(found.backend, known[i].is.backend);
+        assert_int_equal(found.has_aiter, known[i].is.has_aiter);
+    }
+}
+
 static void test_gpu_generation__rubin_is_one_row(void **state)
 {
     struct af_sm_generation rubin = af_sm_generation_of(107);
@@ -44,6 +71,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpu_generation__a_new_gpu_is_like_its_predecessor),
+        cmocka_unit_test(test_gpu_generation__amd_targets_are_rows),
         cmocka_unit_test(test_gpu_generation__rubin_is_one_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
