@@ -30,7 +30,8 @@ static struct guard_coverage covered[GUARDS_MAX][SIDES];
 
 static inline uint64_t kind_of(uint64_t seed)
 {
-    return seed >> FEATURES_MAX << FEATURES_MAX << 38 | (seed & BIT(NONFINITE));
+    return seed >> FEATURES_MAX << FEATURES_MAX << (64 - NUMBER_SHIFT) |
+           (seed & BIT(NONFINITE));
 }
 
 static inline void cover_side(struct guard_coverage *c, unsigned features, uint64_t seed)
@@ -154,7 +155,7 @@ static inline bool is_noticed(int guard)
         const struct guard_coverage *c = &covered[guard][GUARD_FALSE];
         for (int n = 0; n < LIKE_EXAMPLES * c->example_count; n++) /* with as many threads */
             run_problem(c->examples[n / LIKE_EXAMPLES] +
-                        ((uint64_t)(n % LIKE_EXAMPLES * POOLS) << 26));
+                        ((uint64_t)(n % LIKE_EXAMPLES * POOLS) << NUMBER_SHIFT));
         _exit(0);
     }
     waitpid(child, &status, 0);

@@ -9,15 +9,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FEATURES_MAX 20
+#define FEATURES_MAX 24
 #define SHAPES_MAX 16
+#define TYPE_SHIFT (FEATURES_MAX + 4) /* above the shape */
+#define NUMBER_SHIFT (TYPE_SHIFT + 2)
 
 #define BIT(feature) (1u << (feature))
 #define HAS(features, feature) (((features)&BIT(feature)) != 0)
 
 static inline uint64_t pair_number(uint64_t number, size_t type, int shape, unsigned features)
 {
-    return number << 26 | (uint64_t)type << 24 | (uint64_t)shape << FEATURES_MAX | features;
+    return number << NUMBER_SHIFT | (uint64_t)type << TYPE_SHIFT |
+           (uint64_t)shape << FEATURES_MAX | features;
 }
 
 static inline unsigned pair_features(uint64_t seed)
@@ -33,13 +36,13 @@ static inline int pair_shape(uint64_t seed)
 /* 0 to 2: f32, f16, bf16. */
 static inline size_t pair_type(uint64_t seed)
 {
-    return seed >> 24 & 3;
+    return seed >> TYPE_SHIFT & 3;
 }
 
 /* Which of the contexts.h runs it. */
 static inline size_t pair_pool(uint64_t seed, size_t pools)
 {
-    return (seed >> 26) % pools;
+    return (seed >> NUMBER_SHIFT) % pools;
 }
 
 #endif
