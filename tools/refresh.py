@@ -31,7 +31,7 @@ TIMEOUT_S = 60
 LISTING = "the release page of the repository in `source`, read {} by `anyflash update`"
 BY_HAND = ("amd_targets.tsv", "causes.jsonl", "cuda.json", "distributions.tsv",
            "driver_cuda.tsv", "flash_attn_4.json", "gpu_generations.tsv", "gpu_names.tsv",
-           "index_releases.tsv", "signatures.jsonl", "torch_assertions.tsv", "traps.json")
+           "signatures.jsonl", "torch_assertions.tsv", "traps.json")
 
 
 class Unreadable(Exception):
@@ -98,6 +98,23 @@ class Index:
             for name, address in links.addresses.items():
                 self.addresses[project, name] = urllib.parse.urljoin(page_address, address)
         return self.pages[project]
+
+    def days(self, project):
+        """{version: day of its first file}, without pre-releases and withdrawn ones."""
+        wanted = urllib.request.Request(f"{self.address.rstrip('/')}/{project}/", headers={
+            "Accept": "application/vnd.pypi.simple.v1+json"})
+        try:
+            with urllib.request.urlopen(wanted, timeout=TIMEOUT_S) as answer:
+                files = json.loads(answer.read())["files"]
+            found = {}
+            for file in files:
+                match = re.match(r"[^-]+-(\d[\d.]*(?:post\d+)?)(?:-|\.tar)", file["filename"])
+                if match and not file.get("yanked") and "upload-time" in file:
+                    day = file["upload-time"][:10]
+                    found[match[1]] = min(day, found.get(match[1], day))
+            return found
+        except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError) as error:
+            raise Unreadable(f"the package index gave no days for {project}: {error}")
 
     def versions(self, project):
         """Its released versions, as tuples of numbers."""
@@ -181,6 +198,27 @@ class Refresh:
                 yield f"by hand: torch {name} is new and has no row"
         self.put("torch.json", text)
 
+    def index_releases(self):
+        """New releases with their days; a row that is known stays as it is."""
+        path = self.data / "index_releases.tsv"
+        lines = path.read_text().splitlines()
+        head = [line for line in lines if line.startswith("#")]
+        rows = [tuple(line.split("\t")) for line in lines if not line.startswith("#")]
+        for project in sorted({row[0] for row in rows}):
+            known = {row[1]: row[2] for row in rows if row[0] == project}
+            newest = max(known.values())
+            for version, day in sorted(self.index.days(project).items(),
+                                       key=lambda one: (one[1], one[0])):
+                if version not in known and day > newest:
+                    rows.append((project, version, day))
+                elif known.get(version, day) != day:
+                    yield f"by hand: {project} {version} is of {day} on the index"
+        rows.sort(key=lambda row: row[0])
+        head = [f"# date: {TODAY}" if line.startswith("# date: ") else line for line in head]
+        if len(rows) + len(head) != len(lines):
+            self.put("index_releases.tsv", "\n".join(head + ["\t".join(row) for row in rows]) +
+                     "\n")
+
     def flash_attn_releases(self):
         known = {tuple(map(int, re.findall(r"\d+", row["version"]))) for row in
                  json.loads((self.data / "flash_attn_releases.json").read_text())["releases"]}
@@ -220,6 +258,7 @@ class Refresh:
         good = True
         for name, read in (("wheels.jsonl", self.wheels), ("wheels.jsonl", self.fa4_hashes),
                            ("torch.json", self.torch),
+                           ("index_releases.tsv", self.index_releases),
                            ("flash_attn_releases.json", self.flash_attn_releases),
                            ("torch_symbols.json", self.torch_symbols)):
             try:

@@ -39,6 +39,7 @@ class File:
     chunked: bool = False
     content_type: str = "application/octet-stream"
     range_total: int = None     # a wrong Content-Range
+    accepted: dict = dataclasses.field(default_factory=dict)  # other files, by Accept
 
     def tag(self):
         if self.etag is None:
@@ -57,6 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             Request(self.path, self.headers.get("Range"), self.headers.get("If-Range"),
                     self.headers.get("Authorization")))
         file = self.server.owner.files.get(self.path.split("?")[0].lstrip("/"))
+        if file is not None:
+            file = file.accepted.get(self.headers.get("Accept"), file)
         if file is None:
             self.answer(404, b"no such file", {})
         elif file.fail_first > 0:

@@ -17,7 +17,16 @@ DERIVED = "astral-sh-build/build-flash-attention"
 OTHER = "oobabooga/flash-attention"
 NEW = "flash_attn-9.9.9+cu13torch2.15cxx11abiTRUE-cp314-cp314-manylinux_2_34_x86_64.whl"
 FILES = ("wheels.jsonl", "wheels_evidence.json", "torch.json", "flash_attn_releases.json",
-         "torch_symbols.json")
+         "torch_symbols.json", "index_releases.tsv")
+JSON = "application/vnd.pypi.simple.v1+json"
+DAYS = {"torch": [("torch-2.99.0-cp312-cp312-linux_x86_64.whl", "2027-01-02T03:04:05Z"),
+                  ("torch-2.99.0-cp313-cp313-linux_x86_64.whl", "2027-01-01T03:04:05Z"),
+                  ("torch-1.0.0-cp36-cp36m-manylinux1_x86_64.whl", "2018-12-07T00:00:00Z"),
+                  ("torch-3.0.0rc1-cp312-cp312-linux_x86_64.whl", "2027-02-01T00:00:00Z"),
+                  ("torch-2.14.0-cp312-cp312-linux_x86_64.whl", "2026-09-03T00:00:00Z")],
+        "flash-attn": [("flash_attn-7.0.0.tar.gz", "2027-03-01T00:00:00Z"),
+                       ("flash_attn-7.0.1.post1.tar.gz", "2027-03-02T00:00:00Z")],
+        "flash-attn-4": []}
 INDEX = {"torch": ["torch-2.9.1-cp312-cp312-manylinux_2_28_x86_64.whl",
                    "torch-2.15.7-cp312-cp312-manylinux_2_28_x86_64.whl",
                    "torch-2.99.0-cp312-cp312-manylinux_2_28_x86_64.whl"],
@@ -39,7 +48,10 @@ class Data:
         for project, names in INDEX.items():
             links = "".join(f'<a href="../f/{name}#sha256={digest(name)}">{name}</a>'
                             for name in names)
-            server.files[f"simple/{project}/"] = File(links.encode())
+            files = [{"filename": name, "upload-time": day, "yanked": False}
+                     for name, day in DAYS[project]]
+            server.files[f"simple/{project}/"] = File(links.encode(), accepted={
+                JSON: File(json.dumps({"files": files}).encode())})
 
     def rows(self):
         return [json.loads(line) for line in
@@ -97,6 +109,17 @@ def test_differences_are_shown_and_nothing_is_overwritten(data):
     assert before == {name: (data.folder / name).read_bytes() for name in FILES}
 
 
+def test_releases_of_the_index_get_the_day_of_their_first_file(data):
+    done = data.refresh("--apply")
+    rows = (data.folder / "index_releases.tsv").read_text().splitlines()
+    assert "torch\t2.99.0\t2027-01-01" in rows and "flash-attn\t7.0.1.post1\t2027-03-02" in rows
+    assert not [row for row in rows if "1.0.0\t2018" in row or "rc1" in row]
+    assert "torch\t2.14.0\t2026-09-02" in rows  # a row that is known stays, and is named
+    assert "torch 2.14.0 is of 2026-09-03 on the index" in done.stdout
+    old = (ROOT / "data/index_releases.tsv").read_text().splitlines()
+    assert {row for row in old if row[0] != "#"} < set(rows)
+
+
 def test_apply_keeps_what_is_known_and_adds_what_was_read(data):
     old = {row.get("url"): row for row in data.rows()}
     assert data.refresh("--apply").returncode == 0
@@ -121,5 +144,6 @@ def test_each_source_fails_on_its_own(data):
     assert done.returncode == 1
     assert f"wheels.jsonl: not read: {OTHER}: " in done.stdout, done.stdout
     assert "torch.json: not read: the package index did not answer for torch" in done.stdout
+    assert "index_releases.tsv: not read: the package index gave no days" in done.stdout
     line = next(line for line in done.stdout.splitlines() if line.endswith(DERIVED))
     assert line.split()[:3] == ["1", "1", "204"], done.stdout
