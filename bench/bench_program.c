@@ -1,7 +1,7 @@
 /*
  * bench_program.c: the program anyflash-bench, which `anyflash bench` starts. It
  * times the chosen cases, the engine and the peers by turns, prints the row of each case when
- * it is done, and finally writes the JSON and the chart.
+ * it is done, and finally writes the JSON.
  */
 #include "bench/bench_program.h"
 
@@ -26,7 +26,7 @@
 
 static const char usage[] =
     "usage: anyflash-bench [--quick] [--filter WORDS] [--peers PYTHON]... [--compare LIBRARY]\n"
-    "                      [--textbook] [--chart FILE] [--threads N] [--json] [--quiet]\n"
+    "                      [--textbook] [--threads N] [--json] [--quiet]\n"
     "The options are those of `anyflash bench`, which starts this program: see\n"
     "`anyflash help bench`.\n";
 
@@ -35,7 +35,6 @@ struct options {
     const char *pythons[AF_BENCH_PYTHONS_MAX + 1];
     size_t python_count;
     const char *filter;
-    const char *chart;
     int threads; /* 0: all usable cores */
     bool textbook;
     bool quick;
@@ -57,14 +56,13 @@ struct bench {
 static enum anyflash_status read_options(struct bench *bench, int argc, char **argv,
                                          struct anyflash_error *err)
 {
-    enum { QUICK = 1, TEXTBOOK, FILTER, PEERS, COMPARE, CHART, THREADS, JSON, QUIET, HELP };
+    enum { QUICK = 1, TEXTBOOK, FILTER, PEERS, COMPARE, THREADS, JSON, QUIET, HELP };
     static const struct option known[] = {
         {"quick", no_argument, NULL, QUICK},
         {"textbook", no_argument, NULL, TEXTBOOK},
         {"filter", required_argument, NULL, FILTER},
         {"peers", required_argument, NULL, PEERS},
         {"compare", required_argument, NULL, COMPARE},
-        {"chart", required_argument, NULL, CHART},
         {"threads", required_argument, NULL, THREADS},
         {"json", no_argument, NULL, JSON},
         {"quiet", no_argument, NULL, QUIET},
@@ -91,8 +89,6 @@ static enum anyflash_status read_options(struct bench *bench, int argc, char **a
             options->pythons[options->python_count++] = optarg;
         else if (id == COMPARE)
             bench->report.other_path = optarg;
-        else if (id == CHART)
-            options->chart = optarg;
         else if (id == THREADS && !af_parse_i64(optarg, 1, THREADS_MAX, &threads))
             return af_fail(err, ANYFLASH_E_ARGUMENT, "--threads takes a number from 1 to %d",
                            THREADS_MAX);
@@ -277,23 +273,6 @@ static enum anyflash_status run_cases(struct bench *bench, struct anyflash_error
     return status;
 }
 
-static enum anyflash_status write_chart(struct bench *bench, struct anyflash_error *err)
-{
-    struct af_text chart = {0};
-    if (bench->options.chart == NULL)
-        return ANYFLASH_OK;
-    if (bench->options.textbook)
-        af_textbook_svg(&bench->textbook, &chart);
-    else
-        af_bench_svg(&bench->report, &chart);
-    enum anyflash_status status =
-        chart.failed
-            ? af_fail_memory(err)
-            : af_file_write_text(&bench->arena, bench->options.chart, af_text_get(&chart), err);
-    af_text_release(&chart);
-    return status;
-}
-
 /* The peers, the facts and the cases; the text except its last part is printed on the way. */
 static enum anyflash_status measure(struct bench *bench, struct anyflash_error *err)
 {
@@ -371,8 +350,6 @@ static enum anyflash_status run(struct bench *bench, int argc, char **argv,
         status = choose_cases(bench, err);
     if (status == ANYFLASH_OK)
         status = bench->options.textbook ? measure_textbook(bench, err) : measure(bench, err);
-    if (status == ANYFLASH_OK)
-        status = write_chart(bench, err);
     if (status == ANYFLASH_OK)
         status = add_end(bench, err);
     return status == ANYFLASH_OK ? flush(bench, err) : status;

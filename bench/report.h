@@ -1,6 +1,6 @@
 /*
- * report.h: all results of one `anyflash bench`, with the machine; and their output as text,
- * JSON and a chart.
+ * report.h: all results of one `anyflash bench`, with the machine; and their output as text and
+ * JSON. bench/chart.py draws the JSON.
  */
 #ifndef AF_BENCH_REPORT_H
 #define AF_BENCH_REPORT_H
@@ -84,12 +84,5 @@ json_t *af_bench_json_machine(const struct af_bench_facts *facts);
 
 /* JSON of schema anyflash-bench/1; NULL when memory runs out. */
 json_t *af_bench_json(const struct af_bench_report *report);
-
-/*
- * Writes an SVG document with one bar per case, as long as the reached fraction
- * of the roofline, and thin bars for other libraries on the same scale. Only
- * `out` can fail.
- */
-void af_bench_svg(const struct af_bench_report *report, struct af_text *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * textbook_report.h: `anyflash bench --textbook`: textbook attention beside the engine for
- * growing lengths N (f32, 8 heads of size 64, not causal), as text, JSON and a chart.
+ * growing lengths N (f32, 8 heads of size 64, not causal), as text and JSON.
  */
 #ifndef AF_BENCH_TEXTBOOK_REPORT_H
 #define AF_BENCH_TEXTBOOK_REPORT_H
@@ -56,8 +56,5 @@ void af_textbook_table_end(const struct af_textbook_report *report, struct af_te
 
 /* JSON of schema anyflash-bench-textbook/1; NULL when memory runs out. */
 json_t *af_textbook_json(const struct af_textbook_report *report);
-
-/* An SVG document: time and memory over N, on logarithmic axes. Only `out` can fail. */
-void af_textbook_svg(const struct af_textbook_report *report, struct af_text *out);
 
 #endif

@@ -60,10 +60,10 @@ static const char **bench_words(struct af_cli *cli, const char *program)
         const char *word;
         bool has_value;
     } known[] = {
-        {AF_OPTION_QUICK, "--quick", false},    {AF_OPTION_FILTER, "--filter", true},
-        {AF_OPTION_COMPARE, "--compare", true}, {AF_OPTION_CHART, "--chart", true},
-        {AF_OPTION_THREADS, "--threads", true}, {AF_OPTION_JSON, "--json", false},
-        {AF_OPTION_QUIET, "--quiet", false},    {AF_OPTION_TEXTBOOK, "--textbook", false},
+        {AF_OPTION_QUICK, "--quick", false},       {AF_OPTION_FILTER, "--filter", true},
+        {AF_OPTION_COMPARE, "--compare", true},    {AF_OPTION_THREADS, "--threads", true},
+        {AF_OPTION_JSON, "--json", false},         {AF_OPTION_QUIET, "--quiet", false},
+        {AF_OPTION_TEXTBOOK, "--textbook", false},
     };
     const struct af_word_list *peers = &cli->options.peers;
     const char **words =

@@ -71,7 +71,6 @@ complete -c anyflash -n '__fish_seen_subcommand_from bench' -l filter -d 'only s
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l peers -d 'also time the libraries that this interpreter has: torch, zentorch, vLLM, OpenVINO, onnxruntime ...; can be repeated, for libraries in different environments' -r
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l compare -d 'also time another build of libanyflash.so, and show how many times as long it takes and whether its results have the same bits' -r
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l textbook -d 'time textbook attention, which writes all scores to memory, beside the engine for 512 to 16384 tokens instead'
-complete -c anyflash -n '__fish_seen_subcommand_from bench' -l chart -d 'also write the results as a chart, in SVG' -r
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l threads -d 'compute on N threads (default: all usable cores)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from verify' -l device -d 'compute the known answer on this torch device, for example cuda:1 (default: every GPU)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from update' -l undo -d 'go back to the embedded catalog'
