@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAM, visible
+from conftest import PROGRAM, link, visible
 from test_plan import fake_torch
 
 pytestmark = pytest.mark.skipif(
@@ -25,7 +25,7 @@ COMMANDS = {
     "undo": ("undo",),
     "undo first": ("undo", "1"),
 }
-DEPTH = 4
+DEPTH = 4 if os.environ.get("ANYFLASH_TEST_NIGHT") else 3
 IMPORT = """
 import torch
 try:
@@ -47,7 +47,7 @@ def small(quick_place):
 def keep(place, folder):
     for part in (place.site, place.state):
         if part.exists():
-            shutil.copytree(part, folder / part.name, symlinks=True)
+            shutil.copytree(part, folder / part.name, symlinks=True, copy_function=link)
     return folder
 
 
@@ -55,7 +55,8 @@ def put_back(place, folder):
     for part in (place.site, place.state):
         shutil.rmtree(part, ignore_errors=True)
         if (folder / part.name).exists():
-            shutil.copytree(folder / part.name, part, symlinks=True)
+            shutil.copytree(folder / part.name, part, symlinks=True,
+                            copy_function=link)
 
 
 def what_is_there(place):
