@@ -162,16 +162,22 @@ static bool wants_flash_attn(const struct af_cli_diagnosis *shown)
            (af_plan_of_log_decides(shown->plan) || shown->plan->missing != NULL);
 }
 
-/* The error that some program printed, which is none of flash-attn's known ones. */
-static void view_error(struct af_screen *screen, const struct af_log_evidence *evidence)
+/* The line of the error that a program printed last. */
+static void view_error_line(struct af_screen *screen, const struct af_log_evidence *evidence)
 {
     uint64_t line;
     const struct af_log_file *file =
         af_log_evidence_file(evidence, evidence->end.error_line, &line);
     const struct af_diagnosis_evidence row = {
         .file = file->name, .line = line, .text = evidence->end.error};
-    af_screen_heading(screen, "What failed");
     view_line(screen, &row, evidence->file_count > 1);
+}
+
+/* That error, which is none of flash-attn's known ones. */
+static void view_error(struct af_screen *screen, const struct af_log_evidence *evidence)
+{
+    af_screen_heading(screen, "What failed");
+    view_error_line(screen, evidence);
     view_text(screen, "Next step",
               "search for this message, without your own names and numbers, in the issues of "
               "the program that printed it: flash-attn is not known to cause it");
@@ -210,13 +216,18 @@ static void view_nothing(struct af_screen *screen, const struct af_cli_diagnosis
     }
 }
 
-static void view_other(struct af_screen *screen, const struct af_diagnosis *diagnosis)
+static void view_other(struct af_screen *screen, const struct af_diagnosis *diagnosis,
+                       const struct af_log_evidence *evidence)
 {
     af_screen_format(screen, 0, "", AF_TONE_STRONG,
                      "what failed here is %s (line %llu), for a reason that is not known here",
                      diagnosis->other.package, (unsigned long long)diagnosis->other.line);
     view_text(screen, "Next step",
               "search for the first error above that line in that project's issues");
+    if (evidence->end.error_line != 0) {
+        af_screen_heading(screen, "Evidence");
+        view_error_line(screen, evidence);
+    }
 }
 
 static void view_harmless(struct af_screen *screen, const struct af_diagnosis *diagnosis,
@@ -290,7 +301,7 @@ void af_cli_diagnosis_view(struct af_screen *screen, const struct af_cli_diagnos
         return;
     }
     if (diagnosis->count == 0 && diagnosis->other.package != NULL) {
-        view_other(screen, diagnosis);
+        view_other(screen, diagnosis, evidence);
         return;
     }
     if (diagnosis->count == 0) {
@@ -305,6 +316,10 @@ void af_cli_diagnosis_view(struct af_screen *screen, const struct af_cli_diagnos
         af_screen_add(screen, 0, "", AF_TONE_PLAIN, best->doubt);
     view_next(screen, shown, arena);
     view_evidence(screen, best, evidence->file_count > 1);
+    if (best->doubt != NULL && evidence->end.error_line != 0) {
+        af_screen_heading(screen, "Printed error");
+        view_error_line(screen, evidence);
+    }
     if (best->why != NULL)
         view_text(screen, "Why", best->why);
     if (best->avoid != NULL)

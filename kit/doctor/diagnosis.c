@@ -156,11 +156,16 @@ static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
     }
 }
 
-/* A cause that no message names is a guess, if the text has no error that could name it. */
-static const char *doubt(const struct af_diagnosed *found, const struct af_log_end *end)
+/* A cause that no message names is a guess, unless the printed error is its evidence. */
+static const char *doubt(const struct af_diagnosed *found,
+                         const struct af_log_evidence *evidence)
 {
-    const bool is_guess =
-        found->confidence == AF_DIAGNOSIS_POSSIBLE && !found->is_named && end->error_line == 0;
+    uint64_t line = 0;
+    bool is_guess = found->confidence == AF_DIAGNOSIS_POSSIBLE && !found->is_named;
+    if (evidence->end.error_line != 0)
+        af_log_evidence_file(evidence, evidence->end.error_line, &line);
+    for (size_t i = 0; i < found->evidence_count && line != 0; i++)
+        is_guess = is_guess && found->evidence[i].line != line;
     return is_guess ? "the text has no error message that says so: this is a guess" : NULL;
 }
 
@@ -248,8 +253,7 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
         return af_fail_memory(err);
     set_confidence(ranking->out, ranking->is_about_flash_attn);
     for (size_t i = 0; i < ranking->out->count; i++)
-        ranking->out->causes[i].doubt =
-            doubt(&ranking->out->causes[i], &ranking->evidence->end);
+        ranking->out->causes[i].doubt = doubt(&ranking->out->causes[i], ranking->evidence);
     prefer_proved(ranking->out);
     ask(ranking);
     if (ranking->out->count == 0) {

@@ -104,23 +104,32 @@ static bool is_without_sentences(struct af_diagnosis_ranking *ranking,
     return answer == AF_YES;
 }
 
+static bool has_any(const char *text, const char *const *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcasestr(text, parts[i]) != NULL)
+            return true;
+    return false;
+}
+
 /*
- * Whether a program only warned that it runs without something, and stopped with an exception
- * that is about something else.
+ * Whether a program only warned that it runs without something, with no error of its own, and
+ * stopped with an exception that does not come of that.
  */
 static bool is_warned(const struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit,
                       const struct af_cause *cause)
 {
     static const char *const notices[] = {"ignore this if", "arning: import", "falling back"};
+    static const char *const errors[] = {"error", "undefined symbol", "not found"};
+    static const char *const follow[] = {
+        "flash",        "NoneType", "not defined", "referenced before", "Failed to import",
+        "cannot import"};
     const unsigned later = 1u << AF_CAUSE_IMPORT | 1u << AF_CAUSE_RUN;
     const struct af_log_end *end = &ranking->evidence->end;
-    if ((cause->phases & later) == 0 || !end->is_exception || end->error_line == hit->line ||
-        strcasestr(end->error, "flash") != NULL)
-        return false;
-    for (size_t i = 0; i < AF_COUNT(notices); i++)
-        if (strcasestr(hit->text, notices[i]) != NULL)
-            return true;
-    return false;
+    return (cause->phases & later) != 0 && end->is_exception && end->error_line != hit->line &&
+           has_any(hit->text, notices, AF_COUNT(notices)) &&
+           !has_any(hit->text, errors, AF_COUNT(errors)) &&
+           !has_any(end->error, follow, AF_COUNT(follow));
 }
 
 /* `other` is the package that the message is about; NULL if that is flash-attn, or unknown. */
@@ -205,13 +214,14 @@ static bool is_aside(const struct af_diagnosis_ranking *ranking, const struct af
 }
 
 /*
- * Whether a person's sentence only tells the story of an error that a program printed: then the
- * error counts. A title says what the text is about, unless it is the error itself.
+ * Whether a person's sentence only tells the story of an exception that a program printed: then
+ * that counts. A title says what the text is about, unless it is the exception itself.
  */
 static bool is_told(const struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit)
 {
-    const uint64_t error = ranking->evidence->end.error_line;
-    return hit->is_said && error != 0 && (hit->line > TITLE_LINES || hit->line == error);
+    const struct af_log_end *end = &ranking->evidence->end;
+    return hit->is_said && end->is_exception &&
+           (hit->line > TITLE_LINES || hit->line == end->error_line);
 }
 
 /* The hypotheses of one signature, from its first occurrence with a part of each class that

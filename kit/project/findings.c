@@ -121,7 +121,7 @@ static bool is_own(const char *path)
 static void note_mentions(struct af_project_checker *checker)
 {
     for (const struct af_project_ask *ask = checker->asks.first; ask != NULL; ask = ask->next)
-        checker->has_torch |= ask->is_torch;
+        checker->has_torch |= ask->is_torch && ask->source->kind != AF_PROJECT_PYTHON;
     for (size_t i = 0; i < checker->count; i++) {
         checker->has_torch |= checker->asks.stated[i].brings_torch;
         bool is_python = checker->sources[i].kind == AF_PROJECT_PYTHON;

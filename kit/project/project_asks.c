@@ -447,6 +447,8 @@ struct af_project_stated af_project_stated_for(const struct af_project_asks *ask
     if (ask == NULL)
         return found;
     const struct af_project_stated *own = &asks->stated[ask->source - asks->sources];
+    if (ask->source->kind == AF_PROJECT_PYTHON) /* bound by its own block alone */
+        found = (struct af_project_stated){.python_range = ""};
     if (own->python_range != NULL)
         found.python_range = own->python_range;
     if (own->platforms != 0)

@@ -479,7 +479,7 @@ void af_project_asks_read_script(struct af_project_asks *asks, size_t source)
     for (size_t at = 0; at < text.len && !is_closed;) {
         struct af_span line = take_line(text, &at);
         is_closed = is_inside && is_line(line, "# ///");
-        if (is_inside && line.len > 2 && memcmp(line.data, "# ", 2) == 0 && !is_closed)
+        if (is_inside && line.len >= 2 && memcmp(line.data, "# ", 2) == 0 && !is_closed)
             memcpy(block + (line.data - text.data) + 2, line.data + 2, line.len - 2);
         else
             is_inside = is_line(line, first) || (is_inside && is_line(line, "#"));

@@ -47,6 +47,9 @@ bool af_project_edit_pin(struct af_project_checker *checker, struct af_project_f
     if (name == NULL)
         return false;
     size_t start = (size_t)(name - text) + strlen(ask->name);
+    const size_t extras = strspn(text + start, " ");
+    if (text[start + extras] == '[') /* torch[opt-einsum] */
+        start += strcspn(text + start, "]") + (strchr(text + start, ']') != NULL);
     const char *old = ask->specifier[0] == '\0' ? NULL : strstr(text + start, ask->specifier);
     if (old == NULL && (ask->specifier[0] != '\0' || ask->source->kind == AF_PROJECT_CONDA))
         return false; /* it is written in another form, as Poetry's "^2.5" */

@@ -344,7 +344,7 @@ static void check_wheel(struct uv *uv, const char *wanted, const char *torch, co
 static bool parse(struct af_project_checker *checker, const struct af_project_source *source)
 {
     if (checker->parsed != source)
-        checker->is_toml = memmem(source->text.data, source->text.len, "tool.uv", 7) != NULL &&
+        checker->is_toml = memmem(source->text.data, source->text.len, "uv", 2) != NULL &&
                            af_toml_parse(&checker->toml, checker->arena, source->text,
                                          "project", NULL) == ANYFLASH_OK;
     checker->parsed = source;

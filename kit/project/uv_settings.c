@@ -13,6 +13,15 @@ static bool is_named(const char *name, const char *package)
     return name != NULL && af_name_is((struct af_span){name, strlen(name)}, package);
 }
 
+/* Whether both are the same version: "2.7.3.0" is 2.7.3. */
+static bool is_same_version(const char *a, const char *b)
+{
+    struct af_version one, other;
+    return af_equal(a, b) ||
+           (af_version_parse(a, strlen(a), &one) && af_version_parse(b, strlen(b), &other) &&
+            af_version_compare_public(&one, &other) == 0);
+}
+
 static const char *text_at(const struct af_toml_item *table, const char *key)
 {
     const struct af_toml_item *item = af_toml_get(table, key);
@@ -39,7 +48,7 @@ const struct af_toml_item *af_project_uv_metadata(const struct af_toml *toml,
          block = block->next) {
         const char *own = text_at(block, "version");
         if (is_named(text_at(block, "name"), package) &&
-            (version == NULL || own[0] == '\0' || af_equal(own, version)))
+            (version == NULL || own[0] == '\0' || is_same_version(own, version)))
             return block;
     }
     return NULL;

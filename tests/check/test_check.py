@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import tomllib
 import zipfile
 from pathlib import Path
 
@@ -199,12 +198,21 @@ PIXI = '[workspace]\nplatforms = ["linux-64"]\n[pypi-dependencies]\n'
     ("pyproject.toml", PINNED.replace("2.8.3", "2.7.3").replace("2.7.0", "2.5.1") +
      "[tool.uv.extra-build-dependencies]\n"
      'flash-attn = [{ requirement = "torch", match-runtime = true }]\n', ["no-metadata"]),
+    ("pyproject.toml", PINNED.replace("2.8.3", "2.7.3").replace("2.7.0", "2.5.1").replace(
+        "[tool.uv]", "[tool]") + "uv.extra-build-dependencies.flash-attn = "
+     '[{ requirement = "torch", match-runtime = true }]\n', ["no-metadata"]),
+    ("pyproject.toml", PINNED.replace("2.8.3", "2.7.3").replace("2.7.0", "2.5.1") +
+     "[tool.uv.extra-build-dependencies]\n"
+     'flash-attn = [{ requirement = "torch", match-runtime = true }]\n'
+     '[[tool.uv.dependency-metadata]]\nname = "flash-attn"\nversion = "2.7.3.0"\n', []),
     ("pyproject.toml", UV + '[tool.uv.sources]\nflash-attn = { index = "wheels" }\n', []),
     # blocks of scripts (PEP 723)
     ("run.py", SCRIPT.format('"torch==2.7.0", "flash-attn==2.8.3"'), ["source-build"]),
     ("run.py", SCRIPT.format('"torch==2.2.0", "flash-attn==2.8.3"'), ["no-wheel"]),
     ("run.py", SCRIPT.format('"torch==2.2.0", "flash-attn==2.8.3"').replace("# ///\n", ""), []),
     ("run.py", SCRIPT.format('"torch==2.7.0"'), []),
+    ("run.py", SCRIPT.format('"torch==2.2.0", "flash-attn==2.8.3"').replace(
+        "# depend", "# \n# depend"), ["no-wheel"]),
     ("run.py", SCRIPT.format(f'"flash-attn @ {WHEEL}"'), []),
     ("pyproject.toml", UV + f'[tool.uv.sources]\nflash-attn = {{ url = "{WHEEL}" }}\n',
      ["one-python"]),
@@ -659,30 +667,3 @@ def test_the_action_runs_the_program_of_a_wheel(tmp_path):
     (tmp_path / "requirements.txt").write_text("flash-attn\n")
     done = run_action(tmp_path, str(wheel))
     assert done.stdout.startswith("::warning file=requirements.txt"), done.stderr
-
-
-def test_a_script_and_the_project_around_it_have_their_own_torch(findings):
-    """The torch of the one says nothing about the wheel of the other."""
-    script = SCRIPT.format('"torch==2.2.0"')
-    manifest = UV.replace(', "flash-attn"', "") + "[project.optional-dependencies]\n"
-    assert findings({"run.py": script, "requirements-gpu.txt": "flash-attn==2.8.3\n"}) == []
-    assert findings({"run.py": SCRIPT.format('"torch==2.6.0", "flash-attn==2.8.3"'),
-                     "requirements-gpu.txt": "",
-                     "pyproject.toml": manifest.replace("2.7.0", "2.2.0")}) == ["source-build"]
-
-
-@pytest.mark.parametrize("version", ["2.5.8", "2.7.3"])
-@pytest.mark.parametrize("tail", ["", "[[tool.uv.dependency-metadata]]\nname = 'x'\n",
-                                  "[tool.black]\nline-length = 1"])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_metadata_is_added_as_config_writes_it(check, version, tail, newline):
-    """One block behind those that are there, with what that version's setup.py requires."""
-    text = (PINNED.replace("2.8.3", version).replace("2.7.0", "2.5.1") +
-            "[tool.uv.extra-build-dependencies]\n"
-            'flash-attn = [{ requirement = "torch", match-runtime = true }]\n' + tail)
-    made = repaired(check, {"pyproject.toml": text.replace("\n", newline)}, "--quiet")
-    blocks = tomllib.loads(made["pyproject.toml"])["tool"]["uv"]["dependency-metadata"]
-    early = ["packaging", "ninja"] if version == "2.5.8" else []
-    assert blocks[-1] == {"name": "flash-attn", "version": version,
-                          "requires-dist": ["torch", "einops", *early]}
-    assert len(blocks) == 1 + tail.startswith("[[")

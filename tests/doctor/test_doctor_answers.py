@@ -165,13 +165,15 @@ def test_a_notice__is_not_the_cause_of_another_error(notice):
 
 
 def test_a_guess__says_that_it_is_one(answers):
-    """Without a printed error, only a message that names the fault or a fact is no guess."""
+    """Only a message that names the fault, the printed error or a fact is no guess."""
     guesses = 0
     for _, shown, told, _ in answers:
         for cause in told["causes"]:
             guesses += cause["doubt"] is not None
-            assert cause["doubt"] is None or (cause["confidence"] == "possible" and
-                                              told["error"] is None)
+            assert cause["doubt"] is None or cause["confidence"] == "possible"
+            lines = {row.get("line") for row in cause["evidence"]}
+            assert cause["doubt"] is None or told["error"] is None or \
+                told["error"]["line"] not in lines
         if told["causes"] and told["causes"][0]["doubt"] and not told["causes"][0]["detail"]:
             assert " ".join(told["causes"][0]["doubt"].split()) in " ".join(shown.split())
     assert guesses > 50
@@ -191,3 +193,24 @@ def test_flash_attention_3__is_not_repaired_by_installing_flash_attn(line):
 def test_whether_it_is_needed__is_answered_first(said):
     shown = " ".join(run(said + "\n", "doctor", "-").stdout.decode().split())
     assert shown.find("run without flash-attn") < shown.find("which wheel fits")
+
+
+@pytest.mark.parametrize("last", ["TypeError: 'NoneType' object is not callable",
+                                  "ImportError: cannot import name 'apply_rotary' from 'x'",
+                                  "NameError: name 'unpad_input' is not defined"])
+def test_what_follows_from_a_failed_import__does_not_hide_it(last):
+    warning = ("Warning: import flash_attn fail: /x/flash_attn_2_cuda.cpython-310-x86_64-linux-"
+               "gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi")
+    told = json.loads(run(f"{warning}\n{last}\n", "doctor", "--json", "-").stdout)
+    assert told["causes"][0]["id"] == "torch-minor-mismatch"
+    notice = "Flash-Attn is not available, falling back to SDPA"
+    told = json.loads(run(f"{notice}\n{last}\n", "doctor", "--json", "-").stdout)
+    assert told["causes"]
+
+
+def test_what_pip_says_to_everybody__hides_no_sentence():
+    text = ("Hello\n\nthanks for this\nInstalling flash-attn eats all my RAM and the machine "
+            "freezes while compiling.\n\nERROR: pip's dependency resolver does not currently "
+            "take into account all the packages that are installed.\n")
+    told = json.loads(run(text, "doctor", "--json", "-").stdout)
+    assert told["causes"][0]["id"] == "oom-build" and told["causes"][0]["doubt"]

@@ -42,6 +42,7 @@ static bool is_passed_on(struct af_span text)
                                          "RuntimeError: Error compiling objects",
                                          "subprocess.CalledProcessError",
                                          "command '",
+                                         "pip's dependency resolver does not",
                                          "not a git repository"};
     for (size_t i = 0; i < AF_COUNT(starts); i++) {
         const size_t len = strlen(starts[i]);
