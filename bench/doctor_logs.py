@@ -77,7 +77,7 @@ def message(pattern):
 
 def all_messages():
     rows = rows_of("data/signatures.jsonl")
-    return [message(pattern) for row in rows for pattern in row["any"]]
+    return [message(pattern) for row in rows for pattern in row.get("any", ())]
 
 
 def signatures(out, size):

@@ -313,6 +313,12 @@ static struct af_log_candidates *find_candidates(struct af_log_evidence *evidenc
 static void take_raw(void *context, struct af_span raw, uint64_t number)
 {
     struct af_log_evidence *evidence = context;
+    const bool is_short = raw.len <= AF_LOG_RAW_BYTES;
+    if (is_short && raw.len == evidence->raw_len && raw.len > 0 &&
+        memcmp(raw.data, evidence->raw, raw.len) == 0)
+        return; /* the line before says the same */
+    evidence->raw_len = is_short ? raw.len : 0;
+    memcpy(evidence->raw, raw.data, evidence->raw_len);
     af_pasted_line(&evidence->pasted, raw, number);
 }
 

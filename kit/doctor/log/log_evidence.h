@@ -19,6 +19,7 @@
 #define AF_LOG_HITS_MAX 8u /* kept per signature: its first hits and its last ones */
 #define AF_LOG_FILES_MAX 64u
 #define AF_LOG_ASKED_BYTES 32u
+#define AF_LOG_RAW_BYTES 512u
 
 /* A line that a signature matched. Lines are counted through all files from 1. */
 struct af_log_hit {
@@ -92,6 +93,8 @@ struct af_log_evidence {
     const struct af_log_line *line;
     struct af_log_lines lines;
     struct af_pasted_reader pasted;
+    char raw[AF_LOG_RAW_BYTES]; /* the last line that the reader got, if it is that short */
+    size_t raw_len;
 };
 
 /*

@@ -140,21 +140,49 @@ static size_t index_of(struct af_log_owners *owners, struct af_span name, bool i
     return owners->name_count++;
 }
 
-void af_log_owners_note(struct af_log_owners *owners, const struct af_capture *stated,
-                        uint64_t line)
+/* The index of the package that is stated; AF_LOG_OWNER_NAMES_MAX: it is no statement. */
+static size_t name_of(struct af_log_owners *owners, const struct af_capture *stated,
+                      bool has_failed)
 {
-    bool is_fault = strcmp(stated->name, "fault") == 0;
-    bool has_failed = is_fault || strcmp(stated->name, "failed") == 0;
     struct af_span name = has_failed ? first_word(stated->value) : reduce(stated->value);
     const char *class = is_name(name) ? class_of(name) : "base";
     bool is_frame = strcmp(stated->name, "frame") == 0;
-    bool is_origin = is_fault || strcmp(stated->name, "source") == 0;
+    bool is_origin = strcmp(stated->name, "fault") == 0 || strcmp(stated->name, "source") == 0;
     bool is_known = class != NULL && strcmp(class, "base") != 0 &&
                     (is_origin || strcmp(class, "host") != 0);
     if (class == NULL ? is_frame : !is_known)
-        return;
-    size_t index =
-        index_of(owners, package_of(name), class != NULL && strcmp(class, "ours") == 0);
+        return AF_LOG_OWNER_NAMES_MAX;
+    return index_of(owners, package_of(name), class != NULL && strcmp(class, "ours") == 0);
+}
+
+/* The same, from what was looked up before. */
+static size_t known_name_of(struct af_log_owners *owners, const struct af_capture *stated,
+                            bool has_failed)
+{
+    const struct af_span text = stated->value;
+    if (text.len > AF_LOG_OWNER_TEXT_BYTES)
+        return name_of(owners, stated, has_failed);
+    for (size_t i = 0; i < AF_LOG_OWNER_LOOKUPS; i++) {
+        const struct af_log_owner_lookup *known = &owners->lookups[i];
+        if (known->kind != NULL && known->len == text.len &&
+            memcmp(known->text, text.data, text.len) == 0 &&
+            strcmp(known->kind, stated->name) == 0)
+            return known->name;
+    }
+    struct af_log_owner_lookup *made =
+        &owners->lookups[owners->next_lookup++ % AF_LOG_OWNER_LOOKUPS];
+    made->kind = stated->name;
+    made->len = text.len;
+    memcpy(made->text, text.data, text.len);
+    made->name = name_of(owners, stated, has_failed);
+    return made->name;
+}
+
+void af_log_owners_note(struct af_log_owners *owners, const struct af_capture *stated,
+                        uint64_t line)
+{
+    bool has_failed = strcmp(stated->name, "fault") == 0 || strcmp(stated->name, "failed") == 0;
+    size_t index = known_name_of(owners, stated, has_failed);
     if (index == AF_LOG_OWNER_NAMES_MAX)
         return;
     struct af_log_owner *last = owners->count == 0 ? NULL : &owners->rows[owners->count - 1];

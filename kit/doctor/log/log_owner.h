@@ -25,8 +25,20 @@ struct af_log_owner {
     bool has_failed;
 };
 
+/* A text that was looked up: a log states the same few again and again. */
+#define AF_LOG_OWNER_LOOKUPS 16u
+#define AF_LOG_OWNER_TEXT_BYTES 112u
+struct af_log_owner_lookup {
+    const char *kind; /* name of the capture; NULL: unused */
+    char text[AF_LOG_OWNER_TEXT_BYTES];
+    size_t len;
+    size_t name; /* index of names; AF_LOG_OWNER_NAMES_MAX: no statement */
+};
+
 /* Zero it to start. The first and the last statements of a long log are kept. */
 struct af_log_owners {
+    struct af_log_owner_lookup lookups[AF_LOG_OWNER_LOOKUPS];
+    size_t next_lookup;
     char names[AF_LOG_OWNER_NAMES_MAX][AF_LOG_OWNER_NAME_BYTES];
     bool is_ours[AF_LOG_OWNER_NAMES_MAX];
     size_t name_count;
