@@ -160,12 +160,14 @@ static void set_confidence(struct af_diagnosis *out, bool is_about_flash_attn)
 static const char *doubt(const struct af_diagnosed *found,
                          const struct af_log_evidence *evidence)
 {
+    const struct af_log_file *file = NULL;
     uint64_t line = 0;
     bool is_guess = found->confidence == AF_DIAGNOSIS_POSSIBLE && !found->is_named;
     if (evidence->end.error_line != 0)
-        af_log_evidence_file(evidence, evidence->end.error_line, &line);
-    for (size_t i = 0; i < found->evidence_count && line != 0; i++)
-        is_guess = is_guess && found->evidence[i].line != line;
+        file = af_log_evidence_file(evidence, evidence->end.error_line, &line);
+    for (size_t i = 0; i < found->evidence_count && file != NULL; i++)
+        is_guess = is_guess &&
+                   (found->evidence[i].line != line || found->evidence[i].file != file->name);
     return is_guess ? "the text has no error message that says so: this is a guess" : NULL;
 }
 

@@ -214,3 +214,12 @@ def test_what_pip_says_to_everybody__hides_no_sentence():
             "take into account all the packages that are installed.\n")
     told = json.loads(run(text, "doctor", "--json", "-").stdout)
     assert told["causes"][0]["id"] == "oom-build" and told["causes"][0]["doubt"]
+
+
+def test_a_guess_in_one_file__is_not_confirmed_by_the_same_line_of_another(tmp_path):
+    (tmp_path / "a.log").write_text("hello\n\nflash attention 2 does not work on my T4\n")
+    (tmp_path / "b.log").write_text("x\n\nerror: externally-managed-environment\n")
+    told = json.loads(run("", "doctor", "--json", str(tmp_path / "a.log"),
+                          str(tmp_path / "b.log")).stdout)
+    assert told["error"]["file"] == "b.log" and told["error"]["line"] == 3
+    assert told["causes"][0]["evidence"][0]["line"] == 3 and told["causes"][0]["doubt"]

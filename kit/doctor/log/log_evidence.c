@@ -313,12 +313,16 @@ static struct af_log_candidates *find_candidates(struct af_log_evidence *evidenc
 static void take_raw(void *context, struct af_span raw, uint64_t number)
 {
     struct af_log_evidence *evidence = context;
-    const bool is_short = raw.len <= AF_LOG_RAW_BYTES;
-    if (is_short && raw.len == evidence->raw_len && raw.len > 0 &&
-        memcmp(raw.data, evidence->raw, raw.len) == 0)
-        return; /* the line before says the same */
-    evidence->raw_len = is_short ? raw.len : 0;
-    memcpy(evidence->raw, raw.data, evidence->raw_len);
+    const bool is_short = raw.len > 0 && raw.len <= AF_LOG_RAW_BYTES;
+    if (is_short && raw.len == evidence->raw_len &&
+        memcmp(raw.data, evidence->raw, raw.len) == 0) {
+        if (evidence->raw_repeats++ >= AF_LOG_REPEATS_MAX)
+            return;
+    } else {
+        evidence->raw_repeats = 0;
+        evidence->raw_len = is_short ? raw.len : 0;
+        memcpy(evidence->raw, raw.data, evidence->raw_len);
+    }
     af_pasted_line(&evidence->pasted, raw, number);
 }
 
@@ -394,6 +398,7 @@ void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name)
         evidence->files[evidence->file_count++] =
             (struct af_log_file){name, evidence->line_count};
         evidence->lines.number = 0;
+        evidence->raw_len = 0;
     }
     af_pasted_begin(&evidence->pasted, &evidence->machine, name);
 }

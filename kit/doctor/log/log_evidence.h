@@ -20,6 +20,7 @@
 #define AF_LOG_FILES_MAX 64u
 #define AF_LOG_ASKED_BYTES 32u
 #define AF_LOG_RAW_BYTES 512u
+#define AF_LOG_REPEATS_MAX 64u /* a machine may have that many equal GPUs, a line each */
 
 /* A line that a signature matched. Lines are counted through all files from 1. */
 struct af_log_hit {
@@ -95,6 +96,7 @@ struct af_log_evidence {
     struct af_pasted_reader pasted;
     char raw[AF_LOG_RAW_BYTES]; /* the last line that the reader got, if it is that short */
     size_t raw_len;
+    size_t raw_repeats; /* how often it followed itself */
 };
 
 /*

@@ -1,6 +1,7 @@
 /*
- * test_log_evidence.c: the cache of recent lines changes nothing: random logs that
- * repeat themselves are read with it, and with a cache that forgets each line.
+ * test_log_evidence.c: the cache of recent lines changes nothing: random logs that repeat
+ * themselves are read with it, and with a cache that forgets each line. Nor does it change
+ * anything that lines which repeat are not read again and again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -184,10 +185,41 @@ static void a_cache_that_forgets_gives_the_same_evidence(void **unused)
     af_arena_release(&arena);
 }
 
+/* Equal GPUs are equal lines, and the first line of a file may be the last one of another. */
+static void equal_lines_are_as_many_gpus_in_each_file(void **unused)
+{
+    struct af_signature_table table;
+    struct af_log_matcher matcher;
+    struct af_arena arena;
+    (void)unused;
+    af_arena_init(&arena);
+    assert_int_equal(af_jsonl_read_signatures((struct af_span){rows_text, strlen(rows_text)},
+                                              "rows", &causes, &arena, &table, NULL),
+                     ANYFLASH_OK);
+    assert_int_equal(af_log_matcher_build(&table, NULL, &arena, &matcher, NULL), ANYFLASH_OK);
+    for (size_t gpus = 1; gpus <= 16; gpus++) {
+        struct af_log_evidence *evidence;
+        assert_int_equal(af_log_evidence_new(&matcher, &arena, &evidence, NULL), ANYFLASH_OK);
+        static const char header[] = "name, compute_cap\n", line[] = "Tesla T4, 7.5\n";
+        af_log_evidence_begin(evidence, "a.log");
+        af_log_evidence_feed(evidence, header, sizeof header - 1);
+        assert_int_equal(af_log_evidence_end(evidence, NULL), ANYFLASH_OK);
+        af_log_evidence_begin(evidence, "b.log");
+        af_log_evidence_feed(evidence, header, sizeof header - 1);
+        for (size_t i = 0; i < gpus; i++)
+            af_log_evidence_feed(evidence, line, sizeof line - 1);
+        assert_int_equal(af_log_evidence_end(evidence, NULL), ANYFLASH_OK);
+        assert_int_equal(evidence->machine.gpus.count, gpus);
+        af_log_evidence_release(evidence);
+    }
+    af_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cache_that_forgets_gives_the_same_evidence),
+        cmocka_unit_test(equal_lines_are_as_many_gpus_in_each_file),
     };
     af_json_start();
     return cmocka_run_group_tests(tests, NULL, NULL);
