@@ -1,6 +1,5 @@
 /*
- * cmd_build.c: `anyflash build`: makes a wheel of flash-attn, or checks whether it
- * can be made (--check), or removes kept builds (--clean).
+ * cmd_build.c: `anyflash build`: its options, the build with its progress, and what it made.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +9,8 @@
 
 #include "kit/base/text.h"
 #include "kit/base/url.h"
+#include "kit/cli/build_check_view.h"
+#include "kit/cli/build_clean.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/environment_change.h"
 #include "kit/cli/screen.h"
@@ -20,8 +21,6 @@
 #include "kit/system/output.h"
 
 #define LABEL_COLUMNS 14
-#define NAME_COLUMNS 19
-#define EVIDENCE_COLUMNS 28
 #define JOBS_MAX 512
 #define TARGETS_MAX 16
 
@@ -273,209 +272,6 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     return af_cli_finish(cli, err);
 }
 
-/* ---- what a build needs ---- */
-
-/* "torch is a build without CUDA: 2.11.0" */
-static const char *row_text(struct af_arena *arena, const struct af_prerequisite *row)
-{
-    if (row->why == NULL)
-        return row->evidence;
-    const char *text = row->evidence[0] == '\0'
-                           ? row->why
-                           : af_arena_format(arena, "%s: %s", row->why, row->evidence);
-    return text == NULL ? "" : text;
-}
-
-static void view_row(struct af_screen *screen, const struct af_prerequisite *row,
-                     struct af_arena *arena)
-{
-    char lead[64];
-    snprintf(lead, sizeof lead, "%-*s%s", NAME_COLUMNS, row->name, af_answer_text(row->answer));
-    af_screen_format(screen, EVIDENCE_COLUMNS, lead,
-                     row->answer == AF_NO ? AF_TONE_BAD : AF_TONE_PLAIN, "%s%s%s",
-                     row_text(arena, row), row->fix != NULL ? "\nto do: " : "",
-                     row->fix != NULL ? row->fix : "");
-}
-
-/* The answer, then each prerequisite; below those of flash-attn's own build. */
-static void view_check(struct af_cli *cli, const struct af_build *build,
-                       const struct af_build_check checks[2])
-{
-    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
-    const struct af_build_check *check = &checks[0];
-    if (check->can_start)
-        af_screen_add(&screen, 0, "", AF_TONE_GOOD, "ready to build");
-    else
-        af_screen_format(&screen, 0, "", AF_TONE_BAD, "not ready to build: %zu %s missing",
-                         check->missing_count,
-                         check->missing_count == 1 ? "prerequisite is" : "prerequisites are");
-    if (af_option_given(&cli->options, AF_OPTION_QUIET))
-        return;
-    af_screen_gap(&screen);
-    af_screen_format(&screen, 0, "", AF_TONE_STRONG, "`anyflash build` (flash-attn %s) needs",
-                     build->version);
-    for (size_t i = 0; i < check->row_count; i++)
-        view_row(&screen, &check->rows[i], &cli->arena);
-    af_screen_gap(&screen);
-    af_screen_add(&screen, 0, "", AF_TONE_STRONG,
-                  "flash-attn's own source build (`pip install flash-attn`) needs");
-    for (size_t i = 0; i < checks[1].row_count; i++)
-        view_row(&screen, &checks[1].rows[i], &cli->arena);
-    int targets = 1;
-    for (const char *at = checks[1].arch_list; at != NULL && *at != '\0'; at++)
-        targets += *at == ';';
-    if (checks[1].jobs > 0)
-        af_screen_format(&screen, EVIDENCE_COLUMNS, "", AF_TONE_PLAIN,
-                         "and MAX_JOBS=%d NVCC_THREADS=1 FLASH_ATTN_CUDA_ARCHS=\"%s\", about "
-                         "%.1f hours",
-                         checks[1].jobs, checks[1].arch_list,
-                         AF_RUNG_UPSTREAM_CPU_SECONDS * targets / 3600 / checks[1].jobs);
-}
-
-static json_t *rows_json(const struct af_build_check *check)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < check->row_count; i++) {
-        const struct af_prerequisite *row = &check->rows[i];
-        list = af_json_append(list, json_pack("{s:s, s:o, s:o, s:o}", "name", row->name,
-                                              "verdict", af_json_answer(row->answer),
-                                              "evidence", af_json_text(row->evidence), "fix",
-                                              af_json_text(row->fix)));
-    }
-    return list;
-}
-
-static enum anyflash_status check_json(struct af_cli *cli, const struct af_build *build,
-                                       const struct af_build_check checks[2],
-                                       struct anyflash_error *err)
-{
-    return af_cli_json_take(
-        cli,
-        json_pack("{s:s, s:s, s:b, s:o, s:{s:b, s:o}}", "schema", "anyflash-build-check/1",
-                  "version", build->version, "can_start", checks[0].can_start, "prerequisites",
-                  rows_json(&checks[0]), "upstream", "can_start", checks[1].can_start,
-                  "prerequisites", rows_json(&checks[1])),
-        err);
-}
-
-/* --check: prints the prerequisites; the exit code is NO if one is missing. */
-static enum anyflash_status print_check(struct af_cli *cli, struct build *build,
-                                        enum af_exit *exit_out, struct anyflash_error *err)
-{
-    struct af_build_check checks[2];
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; i < AF_COUNT(checks) && status == ANYFLASH_OK; i++)
-        status = af_build_check(&build->build, i == 1, build->targets, build->target_count,
-                                &checks[i], err);
-    if (status != ANYFLASH_OK)
-        return status;
-    *exit_out = checks[0].can_start ? AF_EXIT_YES : AF_EXIT_NO;
-    if (af_option_given(&cli->options, AF_OPTION_JSON))
-        return check_json(cli, &build->build, checks, err);
-    view_check(cli, &build->build, checks);
-    return af_cli_finish(cli, err);
-}
-
-/*
- * Before a build: fails if a prerequisite is missing without which no build is
- * possible; warns about the others.
- */
-static enum anyflash_status refuse(struct af_cli *cli, const struct af_build_check *check,
-                                   struct anyflash_error *err)
-{
-    if (check->obstacle != NULL) {
-        cli->hint = check->obstacle->fix;
-        return af_fail(err, ANYFLASH_E_UNSUPPORTED, "cannot start the build: %s: %s",
-                       check->obstacle->name, row_text(&cli->arena, check->obstacle));
-    }
-    for (size_t i = 0; i < check->row_count; i++)
-        if (check->rows[i].answer == AF_NO)
-            af_cli_remark(cli, "%s: %s", check->rows[i].name,
-                          row_text(&cli->arena, &check->rows[i]));
-    return ANYFLASH_OK;
-}
-
-/* ---- what builds keep in the cache ---- */
-
-/* A folder of the cache, and what was done with it. */
-struct kept {
-    const struct af_build_kept *kept;
-    const char *done; /* "kept", "removed", "stays" */
-    const char *why;  /* why it could not be removed; NULL if it was removed */
-};
-
-static void view_kept(struct af_cli *cli, const struct kept *rows, size_t count, bool dry)
-{
-    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct af_build_kept *kept = rows[i].kept;
-        bytes += rows[i].why == NULL ? kept->bytes : 0;
-        af_screen_format(&screen, 2, "", AF_TONE_PLAIN, "%s %s: %s", rows[i].done,
-                         af_text_bytes(&cli->arena, (int64_t)kept->bytes), kept->title);
-        af_screen_add(&screen, 4, "    ", AF_TONE_DIM,
-                      rows[i].why != NULL ? rows[i].why : kept->path);
-    }
-    if (count == 0)
-        af_screen_add(&screen, 0, "", AF_TONE_PLAIN, "the cache has no builds");
-    else
-        af_screen_format(&screen, 0, "", AF_TONE_STRONG, "%s %s",
-                         dry ? "`anyflash build --clean` would free" : "freed",
-                         af_text_bytes(&cli->arena, (int64_t)bytes));
-}
-
-static enum anyflash_status kept_json(struct af_cli *cli, const struct kept *rows, size_t count,
-                                      struct anyflash_error *err)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < count; i++) {
-        const struct af_build_kept *kept = rows[i].kept;
-        list = af_json_append(list, json_pack("{s:o, s:s, s:I, s:s, s:o}", "path",
-                                              af_json_text(kept->path), "title", kept->title,
-                                              "bytes", (json_int_t)kept->bytes, "done",
-                                              rows[i].done, "why", af_json_text(rows[i].why)));
-    }
-    return af_cli_json_take(
-        cli, json_pack("{s:s, s:o}", "schema", "anyflash-build-clean/1", "builds", list), err);
-}
-
-static void remove_one(struct af_cli *cli, struct kept *row)
-{
-    struct anyflash_error err = {0};
-    if (af_build_remove(row->kept, &err) == ANYFLASH_OK) {
-        row->done = "removed";
-        return;
-    }
-    row->done = "stays";
-    row->why = af_arena_text(&cli->arena, err.message);
-}
-
-/* --clean: shows what builds keep and removes it; with --dry-run only shows it. */
-static enum anyflash_status clean(struct af_cli *cli, enum af_exit *exit_out,
-                                  struct anyflash_error *err)
-{
-    struct af_build_kept *kept;
-    size_t count;
-    bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
-    enum anyflash_status status = af_build_list(&cli->arena, &kept, &count, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    struct kept *rows = af_arena_array(&cli->arena, count + 1, sizeof *rows);
-    if (rows == NULL)
-        return af_fail_memory(err);
-    for (size_t i = 0; i < count; i++) {
-        rows[i] = (struct kept){&kept[i], "kept", NULL};
-        if (!dry)
-            remove_one(cli, &rows[i]);
-        if (rows[i].why != NULL)
-            *exit_out = AF_EXIT_NO;
-    }
-    if (af_option_given(&cli->options, AF_OPTION_JSON))
-        return kept_json(cli, rows, count, err);
-    view_kept(cli, rows, count, dry);
-    return af_cli_finish(cli, err);
-}
-
 /* ---- the command ---- */
 
 static enum anyflash_status work(struct af_cli *cli, struct build *build,
@@ -486,13 +282,14 @@ static enum anyflash_status work(struct af_cli *cli, struct build *build,
     struct af_build_check check;
     enum anyflash_status status = read_options(cli, build, checks, err);
     if (status == ANYFLASH_OK && checks)
-        return print_check(cli, build, exit_out, err);
+        return af_cli_build_check(cli, &build->build, build->targets, build->target_count,
+                                  exit_out, err);
     if (status == ANYFLASH_OK && builds)
         status = check_output(cli, err);
     if (status == ANYFLASH_OK && builds)
         status = af_build_check(&build->build, false, NULL, 0, &check, err);
     if (status == ANYFLASH_OK && builds)
-        status = refuse(cli, &check, err);
+        status = af_cli_build_refuse(cli, &check, err);
     if (status == ANYFLASH_OK && builds && build->build.jobs == 0)
         build->build.jobs = check.jobs > 0 ? (unsigned)check.jobs : 1;
     if (status == ANYFLASH_OK)
@@ -506,7 +303,7 @@ enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,
     if (af_option_given(&cli->options, AF_OPTION_CLEAN))
         return af_option_given(&cli->options, AF_OPTION_CHECK)
                    ? af_fail(err, ANYFLASH_E_ARGUMENT, "--check cannot be used with --clean")
-                   : clean(cli, exit_out, err);
+                   : af_cli_build_clean(cli, exit_out, err);
     struct build *build = af_arena_alloc(&cli->arena, sizeof *build);
     if (build == NULL)
         return af_fail_memory(err);

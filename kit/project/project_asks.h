@@ -163,6 +163,10 @@ void af_project_asks_read_lines(struct af_project_asks *asks, size_t source);
 /* Adds the requirements of asks->sources[source], a pyproject.toml or a pixi.toml. */
 void af_project_asks_read_toml(struct af_project_asks *asks, size_t source);
 
+/* The same from `text`, which is that source's with blanks in place of what is not TOML. */
+void af_project_asks_read_tables(struct af_project_asks *asks, size_t source,
+                                 struct af_span text);
+
 /* Those that a Python script states in its block "# /// script" (PEP 723), if it has one. */
 void af_project_asks_read_script(struct af_project_asks *asks, size_t source);
 

@@ -11,7 +11,6 @@
 
 #include "kit/base/text.h"
 #include "kit/formats/toml.h"
-#include "kit/formats/version.h"
 #include "kit/formats/wheel_name.h"
 #include "kit/project/uv_settings.h"
 
@@ -151,66 +150,6 @@ static void find_place(struct af_span text, size_t start, size_t end,
     ask->at = start;
     ask->start = is_alone ? line_start : start;
     ask->end = is_alone ? line_end : end;
-}
-
-/* ---- specifiers ---- */
-
-/* The first version that "^2.5" (`is_caret`) or "~2.5" does not allow: "3" or "2.6". */
-static const char *next_version(struct af_arena *arena, const struct af_version *version,
-                                bool is_caret)
-{
-    int at = version->release_count > 1 ? 1 : 0;
-    if (is_caret)
-        for (at = 0; at + 1 < version->release_count && version->release[at] == 0;)
-            at++;
-    const char *text = "";
-    for (int i = 0; i <= at; i++)
-        text = af_arena_format(arena, "%s%s%lld", text == NULL ? "" : text, i == 0 ? "" : ".",
-                               (long long)version->release[i] + (i == at));
-    return text;
-}
-
-/*
- * One clause of Poetry, pixi or conda as PEP 440 writes it; "" if it allows everything, or is
- * in a form of conda that PEP 440 lacks. NULL without memory.
- */
-static const char *clause_of(struct af_arena *arena, struct af_span clause, bool is_conda)
-{
-    struct af_version version;
-    clause = af_text_trim(clause);
-    bool is_shift = clause.len > 1 &&
-                    (clause.data[0] == '^' || (clause.data[0] == '~' && clause.data[1] != '='));
-    bool is_single = clause.len > 1 && clause.data[0] == '=' && clause.data[1] != '=';
-    struct af_span rest = {clause.data + (is_shift || is_single),
-                           clause.len - (is_shift || is_single)};
-    rest = af_text_trim(rest);
-    while (is_conda && rest.len > 2 && memcmp(rest.data + rest.len - 2, ".*", 2) == 0)
-        rest.len -= 2;
-    bool is_version = af_version_parse(rest.data, rest.len, &version);
-    bool is_bare = is_version || (rest.len > 1 && (unsigned)rest.data[0] - '0' < 10 &&
-                                  rest.data[rest.len - 1] == '*');
-    const char *made =
-        is_shift && is_version
-            ? af_arena_format(arena, ">=%.*s,<%s", (int)rest.len, rest.data,
-                              next_version(arena, &version, clause.data[0] == '^'))
-            : af_arena_format(arena, "%s%.*s%s", is_bare ? "==" : "", (int)rest.len, rest.data,
-                              is_conda && is_version && version.release_count < 3 ? ".*" : "");
-    if (made == NULL)
-        return NULL;
-    return af_specifier_is_set((struct af_span){made, strlen(made)}) ? made : "";
-}
-
-const char *af_project_asks_specifier(struct af_arena *arena, const char *text, bool is_conda)
-{
-    struct af_text made = {0};
-    while (*text != '\0' && !arena->failed) {
-        size_t len = strcspn(text, ",");
-        const char *clause = clause_of(arena, (struct af_span){text, len}, is_conda);
-        if (clause != NULL && clause[0] != '\0')
-            af_text_format(&made, "%s%s", made.len > 0 ? "," : "", clause);
-        text += len + (text[len] == ',');
-    }
-    return af_text_take(&made, arena);
 }
 
 /* ---- requirements ---- */
@@ -433,7 +372,8 @@ static void read_tables(struct table_reader *reader)
     follow_rows(reader, pixi, pixi_rows, AF_COUNT(pixi_rows));
 }
 
-static void read_text(struct af_project_asks *asks, size_t source, struct af_span text)
+void af_project_asks_read_tables(struct af_project_asks *asks, size_t source,
+                                 struct af_span text)
 {
     struct table_reader reader = {
         .asks = asks, .source = &asks->sources[source], .stated = &asks->stated[source]};
@@ -447,44 +387,5 @@ static void read_text(struct af_project_asks *asks, size_t source, struct af_spa
 
 void af_project_asks_read_toml(struct af_project_asks *asks, size_t source)
 {
-    read_text(asks, source, asks->sources[source].text);
-}
-
-/* The line without its end, and where the next one starts. */
-static struct af_span take_line(struct af_span text, size_t *at)
-{
-    const char *start = text.data + *at;
-    const char *end = memchr(start, '\n', text.len - *at);
-    size_t len = end == NULL ? text.len - *at : (size_t)(end - start);
-    *at += len + (end != NULL);
-    return (struct af_span){start, len - (len > 0 && start[len - 1] == '\r')};
-}
-
-static bool is_line(struct af_span line, const char *text)
-{
-    return line.len == strlen(text) && memcmp(line.data, text, line.len) == 0;
-}
-
-/* The TOML of the block stays where it is in the file, and all other bytes become blanks. */
-void af_project_asks_read_script(struct af_project_asks *asks, size_t source)
-{
-    static const char first[] = "# /// script";
-    struct af_span text = asks->sources[source].text;
-    const bool has_block = memmem(text.data, text.len, first, sizeof first - 1) != NULL;
-    char *block = has_block ? af_arena_alloc(asks->arena, text.len) : NULL;
-    bool is_inside = false, is_closed = false;
-    if (block == NULL)
-        return;
-    memset(block, ' ', text.len);
-    for (size_t at = 0; at < text.len && !is_closed;) {
-        struct af_span line = take_line(text, &at);
-        is_closed = is_inside && is_line(line, "# ///");
-        if (is_inside && line.len >= 2 && memcmp(line.data, "# ", 2) == 0 && !is_closed)
-            memcpy(block + (line.data - text.data) + 2, line.data + 2, line.len - 2);
-        else
-            is_inside = is_line(line, first) || (is_inside && is_line(line, "#"));
-        block[at - 1] = '\n';
-    }
-    if (is_closed)
-        read_text(asks, source, (struct af_span){block, text.len});
+    af_project_asks_read_tables(asks, source, asks->sources[source].text);
 }

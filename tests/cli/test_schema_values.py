@@ -35,7 +35,7 @@ TABLES = [
     ("bench", "operation", ["bench/cases.c"], table("names")),
     ("bench", "dtype", ["bench/cases.c"],
      (r"\baf_bench_dtype_text\([^)]*\)\s*\{(.*?)\n\}", STRING)),
-    ("build-clean", "done", ["kit/cli/cmd_build.c"],
+    ("build-clean", "done", ["kit/cli/build_clean.c"],
      (r"(.*)", r'(?:\bdone = |&kept\[i\], )"([a-z]+)"')),
     ("causes", "phases/items", ["kit/doctor/diagnosis_text.c"], table("names")),
     ("check", "id", ["kit/project/findings.inc"], rows("AF_PROJECT_FINDING")),
