@@ -42,7 +42,7 @@ def picture(width, height, heading, machine, parts, title=""):
 
 
 def bars(result, colors):
-    """(share of the roof, color) of the engine, then of the peers that gave a result."""
+    """Yields (share of the roof, color): of the engine, then of each peer with a result."""
     yield result["roof_part"], ENGINE
     for peer in result["peers"]:
         if peer.get("ratio"):

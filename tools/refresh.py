@@ -212,7 +212,8 @@ class Refresh:
                 if version not in known and day > newest:
                     rows.append((project, version, day))
                 elif known.get(version, day) != day:
-                    yield f"by hand: {project} {version} is of {day} on the index"
+                    yield (f"by hand: the index dates {project} {version} to {day}, the row to "
+                           f"{known[version]}")
         rows.sort(key=lambda row: row[0])
         head = [f"# date: {TODAY}" if line.startswith("# date: ") else line for line in head]
         if len(rows) + len(head) != len(lines):

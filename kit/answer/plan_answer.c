@@ -65,7 +65,7 @@ static const struct af_reason *list_is_older(const struct af_plan_answer *answer
     return find_reason(wheel, AF_REASON_TORCH_NEWER);
 }
 
-/* Whether the Python, which decides the wheel, is only assumed. */
+/* Whether the version of Python is assumed; another version needs another wheel. */
 static bool assumes_python(const struct af_plan_answer *answer)
 {
     const struct af_machine *machine = answer->request->machines[0];

@@ -30,7 +30,7 @@ enum anyflash_status af_plan_of_log_make(struct af_plan_of_log *plan,
                                          struct af_arena *arena, struct anyflash_error *err);
 void af_plan_of_log_release(struct af_plan_of_log *plan);
 
-/* Whether the plan is decided: it has steps, or nothing has to be installed. */
+/* Whether no fact is missing: the plan has steps, or says that none are needed. */
 bool af_plan_of_log_decides(const struct af_plan_of_log *plan);
 
 /*

@@ -242,7 +242,7 @@ static void view_harmless(struct af_screen *screen, const struct af_diagnosis *d
         view_error(screen, evidence);
 }
 
-/* The text without the clauses that name anyflash, which does not run on Windows. */
+/* Leaves out the clauses that name anyflash: the program does not run on Windows. */
 static const char *for_windows(const char *text, struct af_arena *arena)
 {
     struct af_text kept = {0};
@@ -259,7 +259,7 @@ static const char *for_windows(const char *text, struct af_arena *arena)
     return af_text_take(&kept, arena);
 }
 
-/* What to do now: a command here, the plan of the machine that wrote the log, or words. */
+/* The next step: a command for this machine, the plan for the log's machine, or advice. */
 static void view_next(struct af_screen *screen, const struct af_cli_diagnosis *shown,
                       struct af_arena *arena)
 {

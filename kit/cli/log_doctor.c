@@ -1,8 +1,8 @@
 /*
  * log_doctor.c: reads logs, decides whose facts count, and makes the diagnosis. The log's own
- * facts always count. Facts of this machine count only if the log shows that it was written
- * here (it names the environment's folder), or with --here; --machine and --given describe the
- * machine that wrote the log. On another machine the next step is that of its plan.
+ * facts always count. --machine and --given describe the machine that wrote the log. The facts
+ * of this machine count with --here, or if the log names this environment's folder. For another
+ * machine the next step is the first one of its plan.
  */
 #include <stdio.h>
 #include <string.h>

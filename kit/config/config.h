@@ -80,8 +80,8 @@ enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
                                            struct anyflash_error *err);
 
 /*
- * If a plain install of torch gets one for another CUDA, or without ROCm, notes which index has
- * the right one. `where` says where to name that index.
+ * Adds a note if `pip install torch` alone would install a torch for another CUDA, or without
+ * ROCm: it names the index that has the right one. `where`: the setting that takes the index.
  */
 void af_config_lock_note_torch(struct af_config_lock *lock, const char *where);
 

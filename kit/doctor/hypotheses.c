@@ -1,6 +1,6 @@
 /*
- * hypotheses.c: which causes the hits of a log suggest, and how strongly: each row of the
- * signatures where its surroundings and conditions hold.
+ * hypotheses.c: which causes the hits of a log suggest, and how strongly. A row of the
+ * signatures counts if the log has its neighbours and its conditions hold.
  */
 #include "kit/doctor/hypotheses.h"
 
@@ -132,7 +132,7 @@ static bool is_warned(const struct af_diagnosis_ranking *ranking, const struct a
            !has_any(end->error, follow, AF_COUNT(follow));
 }
 
-/* `other` is the package that the message is about; NULL if that is flash-attn, or unknown. */
+/* `other`: the package that the message is about; NULL for flash-attn, or if unknown. */
 static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signature *signature,
                     const struct af_signature_cause *row, const struct af_log_hit *hit,
                     const char *other)
@@ -196,8 +196,8 @@ static bool is_supposed(const struct af_diagnosis_ranking *ranking, size_t first
 }
 
 /*
- * Whether a person's sentence is about something else: flash-attn is named, but neither at the
- * top nor beside it.
+ * Whether a person's sentence is not about flash-attn: the text names it, but neither in its
+ * first lines nor near the sentence.
  */
 static bool is_aside(const struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit)
 {

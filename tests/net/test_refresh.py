@@ -115,7 +115,7 @@ def test_releases_of_the_index_get_the_day_of_their_first_file(data):
     assert "torch\t2.99.0\t2027-01-01" in rows and "flash-attn\t7.0.1.post1\t2027-03-02" in rows
     assert not [row for row in rows if "1.0.0\t2018" in row or "rc1" in row]
     assert "torch\t2.14.0\t2026-09-02" in rows  # a row that is known stays, and is named
-    assert "torch 2.14.0 is of 2026-09-03 on the index" in done.stdout
+    assert "the index dates torch 2.14.0 to 2026-09-03, the row to 2026-09-02" in done.stdout
     old = (ROOT / "data/index_releases.tsv").read_text().splitlines()
     assert {row for row in old if row[0] != "#"} < set(rows)
 
