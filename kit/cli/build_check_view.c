@@ -101,8 +101,7 @@ enum anyflash_status af_cli_build_check(struct af_cli *cli, struct af_build *bui
     struct af_build_check checks[2];
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; i < AF_COUNT(checks) && status == ANYFLASH_OK; i++)
-        status = af_build_check(build, i == 1, targets, target_count,
-                                &checks[i], err);
+        status = af_build_check(build, i == 1, targets, target_count, &checks[i], err);
     if (status != ANYFLASH_OK)
         return status;
     *exit_out = checks[0].can_start ? AF_EXIT_YES : AF_EXIT_NO;
