@@ -1,6 +1,7 @@
 #!/bin/sh
 # Debian's source packages, patched as Debian builds them: tools/debian_sources.sh FOLDER
-# PACKAGE ... leaves FOLDER/PACKAGE, of the version that the system's apt offers. With --pinned
+# PACKAGE ... leaves FOLDER/PACKAGE, of the newest version that the system's apt offers and has:
+# a mirror may list the sources of a security update before it has them. With --pinned
 # first it is the version of packaging/sources.tsv, whose .dsc must have the SHA-256 given there.
 # A folder that is complete already is left alone. apt checks the signatures, and the hashes
 # in the .dsc.
@@ -14,8 +15,14 @@ shift
 # pin PACKAGE FIELD: the version (2) or the SHA-256 (3) of its pin.
 pin() { awk -F '\t' -v package="$1" -v field="$2" '$1 == package {print $field}' "$pins"; }
 
-# What to ask apt for: "PACKAGE", or "PACKAGE=VERSION" for a pin.
-wanted() { $pinned && echo "$1=$(pin "$1" 2)" || echo "$1"; }
+# versions PACKAGE: that of its pin, or all that apt offers, the newest first.
+versions() {
+    if $pinned; then
+        pin "$1" 2
+    else
+        run apt-cache showsrc --only-source "$1" | sed -n 's/^Version: //p' | sort -ruV
+    fi
+}
 
 missing=""
 for package in "$@"; do
@@ -42,14 +49,20 @@ done
     sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >"$apt/parts/list.list"
 
 run() {
-    (cd "$apt" && apt-get -qq -o Dir::Etc::SourceList=/dev/null \
+    program=$1
+    shift
+    (cd "$apt" && "$program" -qq -o Dir::Etc::SourceList=/dev/null \
         -o Dir::Etc::SourceParts="$apt/parts" -o Dir::State::Lists="$apt/lists" \
         -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
         -o APT::Sandbox::User="$(id -un)" "$@")
 }
-run update
+run apt-get update
 for package in $missing; do
-    run source --download-only "$(wanted "$package")"
+    found=false
+    for version in $(versions "$package"); do
+        ! run apt-get source --download-only "$package=$version" || { found=true && break; }
+    done
+    $found || { echo "error: no sources of $package could be downloaded" >&2 && exit 1; }
     dsc=$(echo "$apt/$package"_*.dsc)
     if $pinned && ! echo "$(pin "$package" 3)  $dsc" | sha256sum --check --status; then
         echo "error: '${dsc##*/}' does not have the SHA-256 of packaging/sources.tsv" >&2
