@@ -30,17 +30,17 @@ static struct af_diagnosed *find_cause(struct af_diagnosis *diagnosis,
     return NULL;
 }
 
-/*
- * The package that failed, if it is not flash-attn: its name, or "a package" in a text that
- * never names flash-attn. NULL: flash-attn.
- */
+/* The package in a text that never names flash-attn, nor whose messages they are. */
+static const char unnamed[] = "a package";
+
+/* The package that failed, if it is not flash-attn; NULL: flash-attn. */
 static const char *other_of(const struct af_diagnosis_ranking *ranking,
                             const struct af_diagnosis_hypothesis *from)
 {
     if (from->other != NULL || af_diagnosis_cause_of(ranking, from->row)->of_others == NULL ||
         ranking->is_about_flash_attn)
         return from->other;
-    return "a package";
+    return unnamed;
 }
 
 /* Whether a message names the fault, not only that something failed, or facts prove it. */
@@ -171,6 +171,17 @@ static const char *doubt(const struct af_diagnosed *found,
     return is_guess ? "the text has no error message that says so: this is a guess" : NULL;
 }
 
+/* Nothing is guessed of a package that is named. */
+static void drop_guesses_of_others(struct af_diagnosis *out)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < out->count; i++)
+        if (out->causes[i].package == NULL || out->causes[i].package == unnamed ||
+            out->causes[i].doubt == NULL)
+            out->causes[kept++] = out->causes[i];
+    out->count = kept;
+}
+
 /* Puts proved causes before those that are only possible. */
 static void prefer_proved(struct af_diagnosis *out)
 {
@@ -256,6 +267,7 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
     set_confidence(ranking->out, ranking->is_about_flash_attn);
     for (size_t i = 0; i < ranking->out->count; i++)
         ranking->out->causes[i].doubt = doubt(&ranking->out->causes[i], ranking->evidence);
+    drop_guesses_of_others(ranking->out);
     prefer_proved(ranking->out);
     ask(ranking);
     if (ranking->out->count == 0) {

@@ -132,6 +132,15 @@ static bool is_warned(const struct af_diagnosis_ranking *ranking, const struct a
            !has_any(end->error, follow, AF_COUNT(follow));
 }
 
+/* Whether the author says that flash-attn works, so that what failed at run time is not it. */
+static bool is_said_to_work(const struct af_diagnosis_ranking *ranking,
+                            const struct af_cause *cause)
+{
+    const struct af_log_hits *works =
+        af_log_evidence_hits(ranking->evidence, AF_SIGNATURE_WORKS);
+    return works != NULL && works->count > 0 && (cause->phases & 1u << AF_CAUSE_RUN) != 0;
+}
+
 /* `other`: the package that the message is about; NULL for flash-attn, or if unknown. */
 static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signature *signature,
                     const struct af_signature_cause *row, const struct af_log_hit *hit,
@@ -142,6 +151,7 @@ static void suppose(struct af_diagnosis_ranking *ranking, const struct af_signat
     const char *missing = NULL;
     if (ranking->count == AF_DIAGNOSIS_HYPOTHESES_MAX || is_out_of_phase(ranking, row) ||
         (other != NULL && af_diagnosis_cause_of(ranking, row)->of_others == NULL) ||
+        (other == NULL && is_said_to_work(ranking, af_diagnosis_cause_of(ranking, row))) ||
         is_contradicted(ranking, af_diagnosis_cause_of(ranking, row), hit) ||
         is_warned(ranking, hit, af_diagnosis_cause_of(ranking, row)) ||
         !surroundings_hold(ranking->evidence, &row->around, hit->line) ||
@@ -213,15 +223,26 @@ static bool is_aside(const struct af_diagnosis_ranking *ranking, const struct af
     return true;
 }
 
+/* Whether a person speaks: no program calls itself so. */
+static bool is_of_person(const char *text)
+{
+    static const char *const words[] = {" I ", " my ", " I'm ", " I've "};
+    return has_any(text, words, AF_COUNT(words));
+}
+
 /*
- * Whether a person's sentence only tells the story of an exception that a program printed: then
- * that counts. A title says what the text is about, unless it is the exception itself.
+ * Whether a person only tells the story of an exception that a program printed, or quotes
+ * another message: then the exception counts. A title says what the text is about, unless it
+ * is the exception itself.
  */
 static bool is_told(const struct af_diagnosis_ranking *ranking, const struct af_log_hit *hit)
 {
     const struct af_log_end *end = &ranking->evidence->end;
-    return hit->is_said && end->is_exception &&
-           (hit->line > TITLE_LINES || hit->line == end->error_line);
+    if (!end->is_exception)
+        return false;
+    if (hit->is_said)
+        return hit->line > TITLE_LINES || hit->line == end->error_line;
+    return is_of_person(hit->text) && hit->line > TITLE_LINES && hit->line != end->error_line;
 }
 
 /* The hypotheses of one signature, from its first occurrence with a part of each class that

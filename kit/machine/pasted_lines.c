@@ -421,12 +421,12 @@ static const struct {
 
 /*
  * Splits "key: value". Writes the key to `key` in lower case, without a leading
- * bullet, a remark in parentheses as in "PyTorch version (GPU?)", or trailing
+ * bullet or rule, a remark in parentheses as in "PyTorch version (GPU?)", or trailing
  * blanks. Returns the value; NULL if the line has no key.
  */
 static const char *split(const char *line, char *key)
 {
-    line += strspn(line, "-* ");
+    line += strspn(line, "-*:=#> ");
     const char *colon = strchr(line, ':');
     const char *equals = strchr(line, '=');
     if (equals != NULL && (colon == NULL || equals < colon) &&

@@ -223,3 +223,36 @@ def test_a_guess_in_one_file__is_not_confirmed_by_the_same_line_of_another(tmp_p
                           str(tmp_path / "b.log")).stdout)
     assert told["error"]["file"] == "b.log" and told["error"]["line"] == 3
     assert told["causes"][0]["evidence"][0]["line"] == 3 and told["causes"][0]["doubt"]
+
+
+def test_nothing_is_guessed_of_a_package_that_is_named(answers):
+    for text, _, told, _ in answers:
+        for cause in told["causes"]:
+            assert cause["package"] in (None, "a package") or cause["doubt"] is None, text[:200]
+    text = ("Building wheel for deepspeed (setup.py) ... error\n"
+            "Command '['ninja', '-v']' returned non-zero exit status 1.\n")
+    assert json.loads(run(text, "doctor", "--json", "-").stdout)["causes"] == []
+
+
+@pytest.mark.parametrize("said", [
+    "It comes only with sageattn in the loader; flash_attn_2 gives no error.",
+    "With flash attention it is fine."])
+def test_what_its_author_says_works_is_not_blamed(said):
+    text = f"CUDA error: no kernel image is available for execution on the device\n\n{said}\n"
+    told = json.loads(run(text, "doctor", "--json", "-").stdout)
+    assert [cause for cause in told["causes"] if cause["package"] is None] == []
+
+
+def test_a_message_that_a_person_quotes_does_not_hide_the_exception():
+    text = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 29.76 GiB\n\n"
+            "RTX 2060 Super\n"
+            'With it I read "FlashAttention only supports Ampere GPUs or newer", I stopped\n')
+    assert json.loads(run(text, "doctor", "--json", "-").stdout)["causes"][0]["id"] == \
+        "gpu-memory-full"
+
+
+def test_a_log_that_ends_in_a_frame_is_not_complete():
+    text = ('Traceback (most recent call last):\n  File "/e/lib/python3.12/site-packages/'
+            'flash_attn/__init__.py", line 3, in <module>\n'
+            "    from flash_attn.flash_attn_interface import (\n")
+    assert b"the error follows there" in run(text, "doctor", "-").stdout

@@ -17,29 +17,33 @@ static void keep(char out[AF_LOG_END_BYTES], struct af_span text)
 
 /*
  * Where an exception is printed, "torch.OutOfMemoryError: CUDA out of memory": a name that ends
- * so, a colon and its text. 0 bytes: nowhere.
+ * so, a colon and its text, but not "c10::Error::Error". 0 bytes: nowhere.
  */
 static struct af_span exception_in(struct af_span line)
 {
-    static const char *const ends[] = {"Error: ", "Exception: "};
+    static const char *const ends[] = {"Error:", "Exception:"};
     for (size_t i = 0; i < AF_COUNT(ends); i++) {
         const char *found = memmem(line.data, line.len, ends[i], strlen(ends[i]));
-        const char *start = found;
-        while (start != NULL && start > line.data &&
+        if (found == NULL)
+            continue;
+        const char *start = found, *text = found + strlen(ends[i]);
+        while (start > line.data &&
                (isalnum((unsigned char)start[-1]) || start[-1] == '_' || start[-1] == '.'))
             start--;
-        if (start != NULL && start < found && isalpha((unsigned char)*start))
+        if (start < found && isalpha((unsigned char)*start) && text < line.data + line.len &&
+            *text != ':')
             return (struct af_span){start, line.len - (size_t)(start - line.data)};
     }
     return (struct af_span){line.data, 0};
 }
 
-/* Whether setup.py or pip only passes on that a program failed. */
+/* Whether setup.py, pip or transformers only passes on that something failed. */
 static bool is_passed_on(struct af_span text)
 {
     static const char *const starts[] = {"subprocess-exited",
                                          "Failed",
                                          "RuntimeError: Error compiling objects",
+                                         "RuntimeError: Failed to import",
                                          "subprocess.CalledProcessError",
                                          "command '",
                                          "pip's dependency resolver does not",
@@ -71,6 +75,7 @@ static bool skip_error(struct af_span *line)
 void af_log_end_note(struct af_log_end *end, const struct af_log_line *line, uint64_t number)
 {
     struct af_span text = {line->text, line->len};
+    end->is_below_frame = af_starts_with(end->text, "File \"");
     end->line = number;
     keep(end->text, text);
     struct af_span exception = exception_in(text), error = text;
@@ -90,5 +95,6 @@ bool af_log_end_is_cut(const struct af_log_end *end)
     for (size_t i = 0; i < AF_COUNT(ends); i++)
         if (af_starts_with(end->text, ends[i]))
             return true;
-    return af_ends_with(end->text, "...");
+    return af_ends_with(end->text, "...") ||
+           (end->is_below_frame && end->error_line != end->line);
 }

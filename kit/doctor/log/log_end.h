@@ -16,6 +16,7 @@ struct af_log_end {
     uint64_t error_line; /* the last exception, else the last "error: ..."; 0: none */
     char error[AF_LOG_END_BYTES];
     bool is_exception;
+    bool is_below_frame; /* the last line follows a frame of a call stack */
 };
 
 /* Takes the next line, which is not joined; `number` counts through all files. */

@@ -16,7 +16,7 @@
     "support ask avoid replace detect need changed flash torch cuda compiler driver gpu "      \
     "windows mac amd python wheel memory machine network disk symbol version old new peer "    \
     "model dtype headdim glibc function core idle cpu after which helper image broken "        \
-    "blackwell fa3 arm isolation"
+    "blackwell fa3 arm isolation works"
 
 /* Signatures require and exclude concepts: "build slow !memory". */
 struct af_sentence_rule {

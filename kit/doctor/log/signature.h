@@ -113,6 +113,9 @@ struct af_signature {
  */
 #define AF_SIGNATURE_SUBJECT "names-flash-attn"
 
+/* The id of the row whose occurrence means that the author says flash-attn works. */
+#define AF_SIGNATURE_WORKS "flash-works"
+
 /* The id of the row that captures whom lines are about (log_owner.h). */
 #define AF_SIGNATURE_OWNER "owner-of-message"
 
