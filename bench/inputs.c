@@ -61,19 +61,15 @@ static void fill(const struct af_bench_case *row, enum af_bench_tensor tensor,
     }
 }
 
-static enum anyflash_status make(struct af_bench_buffer *buffer, size_t count, size_t element,
-                                 struct anyflash_error *err)
+static void make(struct af_bench_buffer *buffer, size_t count, size_t element)
 {
     buffer->count = count;
     buffer->bytes = count * element;
-    buffer->memory = af_mem_alloc(buffer->bytes + ALIGN_BYTES);
-    if (buffer->memory == NULL)
-        return af_fail_memory(err);
+    buffer->memory = af_memory_alloc(buffer->bytes + ALIGN_BYTES);
     uintptr_t at =
         ((uintptr_t)buffer->memory + ALIGN_BYTES - 1) & ~(uintptr_t)(ALIGN_BYTES - 1);
     buffer->data = (void *)at;
     memset(buffer->data, 0, buffer->bytes);
-    return ANYFLASH_OK;
 }
 
 static struct anyflash_tensor view(const struct af_bench_case *row,
@@ -203,40 +199,31 @@ static void fill_args(const struct af_bench_case *row, struct af_bench_inputs *i
     };
 }
 
-enum anyflash_status af_bench_inputs_make(const struct af_bench_case *row,
-                                          struct af_bench_inputs *inputs,
-                                          struct anyflash_error *err)
+void af_bench_inputs_make(const struct af_bench_case *row, struct af_bench_inputs *inputs)
 {
     const int64_t longest_table = row->page_size > 0 ? key_room(row, 0) / row->page_size : 0;
     bool is_backward = row->operation == AF_BENCH_BACKWARD;
-    enum anyflash_status status = ANYFLASH_OK;
     *inputs = (struct af_bench_inputs){0};
     for (int i = 0; i < (is_backward ? AF_BENCH_TENSOR_COUNT : AF_BENCH_DOUT); i++) {
         struct af_bench_buffer *buffer = &inputs->tensors[i];
-        if (status == ANYFLASH_OK)
-            status = make(buffer, tensor_count(row, (enum af_bench_tensor)i),
-                          element_bytes(row, (enum af_bench_tensor)i), err);
-        if (status == ANYFLASH_OK && (i <= AF_BENCH_V || i == AF_BENCH_DOUT))
+        make(buffer, tensor_count(row, (enum af_bench_tensor)i),
+             element_bytes(row, (enum af_bench_tensor)i));
+        if (i <= AF_BENCH_V || i == AF_BENCH_DOUT)
             fill(row, (enum af_bench_tensor)i, buffer);
     }
-    if (status == ANYFLASH_OK)
-        status =
-            make(&inputs->lse, (size_t)(row->heads * total_queries(row)), sizeof(float), err);
-    if (status == ANYFLASH_OK && row->operation == AF_BENCH_SERVING)
-        status =
-            make(&inputs->indexes, (size_t)(2 * (row->batch + 1) + row->batch * longest_table),
-                 sizeof(int32_t), err);
-    if (status == ANYFLASH_OK)
-        fill_args(row, inputs);
-    return status;
+    make(&inputs->lse, (size_t)(row->heads * total_queries(row)), sizeof(float));
+    if (row->operation == AF_BENCH_SERVING)
+        make(&inputs->indexes, (size_t)(2 * (row->batch + 1) + row->batch * longest_table),
+             sizeof(int32_t));
+    fill_args(row, inputs);
 }
 
 void af_bench_inputs_release(struct af_bench_inputs *inputs)
 {
     for (int i = 0; i < AF_BENCH_TENSOR_COUNT; i++)
-        af_mem_free(inputs->tensors[i].memory);
-    af_mem_free(inputs->lse.memory);
-    af_mem_free(inputs->indexes.memory);
+        af_memory_free(inputs->tensors[i].memory);
+    af_memory_free(inputs->lse.memory);
+    af_memory_free(inputs->indexes.memory);
     *inputs = (struct af_bench_inputs){0};
 }
 

@@ -6,7 +6,7 @@
 #define AF_BENCH_INPUTS_H
 
 #include "bench/cases.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 enum af_bench_tensor {
     AF_BENCH_Q,
@@ -42,12 +42,9 @@ struct af_bench_inputs {
 /*
  * Allocates and fills the tensors. Inputs are multiples of 1/128 in [-1, 1), q
  * of 1/32 in [-4, 4): exact in f32 and bf16. fp8 numbers are any in (-1, 1). The
- * struct must not move afterwards, because `backward` points into it. Fails with
- * NO_MEMORY. Release it in every case.
+ * struct must not move afterwards, because `backward` points into it.
  */
-enum anyflash_status af_bench_inputs_make(const struct af_bench_case *row,
-                                          struct af_bench_inputs *inputs,
-                                          struct anyflash_error *err);
+void af_bench_inputs_make(const struct af_bench_case *row, struct af_bench_inputs *inputs);
 void af_bench_inputs_release(struct af_bench_inputs *inputs);
 
 #define AF_BENCH_PROBES 256

@@ -82,7 +82,7 @@ struct af_bench_engine {
 /*
  * Makes the inputs of `row`, computes the case once and copies a part of the results
  * to `timing_out`; `other` is NULL, or a build to compare with. Fails with the engine's
- * status, or with NO_MEMORY. The caller releases the engine, even after a failure.
+ * status. The caller releases the engine, even after a failure.
  */
 enum anyflash_status af_bench_engine_prepare(const struct af_bench_case *row, int threads,
                                              const struct af_bench_build *other,

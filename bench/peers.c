@@ -35,7 +35,7 @@ static const struct {
     {"openblas", "openblas", "pip install numpy"},
 };
 
-/* Path of peers/main.py, in the folder of this program; NULL when memory runs out. */
+/* Path of peers/main.py, in the folder of this program. */
 static const char *script_path(struct af_arena *arena)
 {
     char self[PATH_BYTES];
@@ -52,8 +52,6 @@ static enum anyflash_status start(struct af_arena *arena, struct af_bench_peer *
     const char *script = script_path(arena);
     const char *argv[] = {
         peer->python, "-B", script, peer->name, af_arena_format(arena, "%d", threads), NULL};
-    if (script == NULL || argv[4] == NULL)
-        return af_fail_memory(err);
     if (access(script, R_OK) != 0)
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' is missing from the installation",
                        script);
@@ -62,7 +60,7 @@ static enum anyflash_status start(struct af_arena *arena, struct af_bench_peer *
 
 /*
  * Asks the peer's process. Without a readable answer *json_out is NULL and the
- * reason is set. Fails with NOT_FOUND or NO_MEMORY.
+ * reason is set. Fails with NOT_FOUND.
  */
 static enum anyflash_status ask(struct af_arena *arena, struct af_bench_peer *peer,
                                 const char *question, int limit_ms, json_t **json_out,
@@ -75,15 +73,13 @@ static enum anyflash_status ask(struct af_arena *arena, struct af_bench_peer *pe
         af_dialog_ask(&peer->dialog, arena, question, limit_ms, &answer, &problem);
     if (status == ANYFLASH_OK)
         status = af_json_parse(answer, AF_CHILD_OUTPUT_BYTES, peer->name, json_out, &problem);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
     if (status == ANYFLASH_E_NOT_FOUND) {
         char shown[REASON_BYTES];
         return af_fail(err, status, "'%s' is not a runnable Python interpreter",
                        af_text_quote(shown, sizeof shown, peer->python, strlen(peer->python)));
     }
     *why_out = af_arena_text(arena, problem.message);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
 /* The text member `key` of a peer's answer, safe to print; NULL if there is none. */
@@ -131,7 +127,7 @@ enum anyflash_status af_bench_peers_find(struct af_arena *arena, const char *con
         if (peer->version == NULL && af_starts_with(peer->absence, "not installed"))
             peer->absence = af_arena_format(arena, "%s; `%s`", peer->absence, known[i].install);
     }
-    return arena->failed ? af_fail_memory(err) : status;
+    return status;
 }
 
 void af_bench_peers_end(struct af_bench_peer peers[AF_BENCH_PEER_COUNT])
@@ -192,8 +188,6 @@ enum anyflash_status af_bench_peer_prepare(struct af_arena *arena, struct af_ben
         row->operation == AF_BENCH_BACKWARD ? "backward" : "forward", af_bench_dtype_text(row),
         (int)row->heads, (int)row->kv_heads, (int)row->q_len, (int)row->k_len,
         (int)row->head_dim, row->causal ? "true" : "false", AF_BENCH_PROBES);
-    if (question == NULL)
-        return af_fail_memory(err);
     if (!af_dialog_is_open(&peer->dialog))
         status = start(arena, peer, threads, err);
     if (status == ANYFLASH_OK)

@@ -8,7 +8,7 @@
 
 #include "bench/cases.h"
 #include "bench/measure.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/system/process.h"
 
 #define AF_BENCH_PEER_COUNT 9
@@ -36,7 +36,7 @@ struct af_bench_peer_timing {
 /*
  * Looks for each library in `pythons`, in order (NULL-terminated), and leaves the
  * process of the first that has it waiting. Fails with NOT_FOUND when an
- * interpreter does not run, IO or NO_MEMORY. Texts are in the arena. Call
+ * interpreter does not run, or IO. Texts are in the arena. Call
  * af_bench_peers_end() in every case.
  */
 enum anyflash_status af_bench_peers_find(struct af_arena *arena, const char *const *pythons,
@@ -48,7 +48,7 @@ void af_bench_peers_end(struct af_bench_peer peers[AF_BENCH_PEER_COUNT]);
 /*
  * Computes `row` once with `peer` and compares its results with those of
  * `timing`. A peer that crashes, hangs or cannot run the case declines; it is
- * started again for the next case. Fails with NO_MEMORY, or IO when it cannot be
+ * started again for the next case. Fails with NOT_FOUND, or IO when it cannot be
  * started.
  */
 enum anyflash_status af_bench_peer_prepare(struct af_arena *arena, struct af_bench_peer *peer,
@@ -60,7 +60,7 @@ enum anyflash_status af_bench_peer_prepare(struct af_arena *arena, struct af_ben
 /*
  * One turn of a prepared peer: adds a sample, and its ratio to the engine's last
  * one, `engine_ms`. A peer that fails declines and loses its samples. Fails with
- * NO_MEMORY.
+ * NOT_FOUND.
  */
 enum anyflash_status af_bench_peer_sample(struct af_arena *arena, struct af_bench_peer *peer,
                                           double engine_ms, struct af_bench_peer_timing *answer,

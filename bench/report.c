@@ -45,12 +45,11 @@ static const char *cache_file(struct af_arena *arena, int index, const char *nam
     struct af_span content;
     const char *path =
         af_arena_format(arena, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, name);
-    if (path == NULL ||
-        af_file_read_start(arena, path, SHOWN_BYTES, &content, NULL) != ANYFLASH_OK)
+    if (af_file_read_start(arena, path, SHOWN_BYTES, &content, NULL) != ANYFLASH_OK)
         return "";
     content = af_text_trim(content);
     const char *text = af_arena_text_n(arena, content.data, content.len);
-    return text != NULL ? af_text_scrub(arena, text, SHOWN_BYTES) : "";
+    return af_text_scrub(arena, text, SHOWN_BYTES);
 }
 
 static const char *cache_sizes(struct af_arena *arena)
@@ -59,8 +58,6 @@ static const char *cache_sizes(struct af_arena *arena)
     for (int index = 0; index < 8; index++) {
         const char *level = cache_file(arena, index, "level");
         const char *size = cache_file(arena, index, "size");
-        if (level == NULL || size == NULL || list == NULL)
-            return "";
         if (size[0] != '\0' && !af_equal(cache_file(arena, index, "type"), "Instruction"))
             list = af_arena_format(arena, "%s%sL%s %s", list, list[0] != '\0' ? ", " : "",
                                    level, size);

@@ -76,13 +76,13 @@ void af_bench_table_end(const struct af_bench_report *report, struct af_text *ou
 void af_bench_wrap(struct af_text *out, int indent, const char *label, const char *format, ...)
     AF_PRINTF(4, 5);
 
-/* Appends `item`; NULL when memory runs out. Takes ownership of both. */
+/* Appends `item`; NULL if either is NULL. Takes ownership of both. */
 json_t *af_bench_json_append(json_t *list, json_t *item);
 
 /* The member "machine". */
 json_t *af_bench_json_machine(const struct af_bench_facts *facts);
 
-/* JSON of schema anyflash-bench/1; NULL when memory runs out. */
+/* JSON of schema anyflash-bench/1. */
 json_t *af_bench_json(const struct af_bench_report *report);
 
 #endif

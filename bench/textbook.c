@@ -8,6 +8,7 @@
 
 #include "engine/base/cpu.h"
 #include "engine/base/instructions.h"
+#include "engine/base/mem.h"
 
 #define PANEL 32  /* adjacent columns of a product's right factor */
 #define BLOCK 256 /* queries of a piece of work, and rows of a panel that stay in the cache */

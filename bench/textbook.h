@@ -5,8 +5,8 @@
 #ifndef AF_BENCH_TEXTBOOK_H
 #define AF_BENCH_TEXTBOOK_H
 
-#include "engine/base/mem.h"
 #include "engine/base/pool.h"
+#include "kit/base/memory.h"
 
 /* q, k, v and o belong to the caller. The tensors are contiguous f32. */
 struct af_textbook {
@@ -26,7 +26,7 @@ double af_textbook_bytes(const struct af_textbook *textbook);
 
 /*
  * Allocates `scores` and `packed` for the sizes that are set, and touches their pages.
- * Fails with NO_MEMORY. Release it in every case.
+ * Release it in every case.
  */
 enum anyflash_status af_textbook_allocate(struct af_textbook *textbook,
                                           struct anyflash_error *err);

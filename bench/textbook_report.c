@@ -155,9 +155,7 @@ static enum anyflash_status run_line(struct pair *pair, const struct af_bench_ca
     enum af_textbook_side i;
     for (i = 0; i < AF_TEXTBOOK_SIDES && status == ANYFLASH_OK; i++) {
         line->sides[i].decline = find_decline(report, pair, i);
-        if (pair->arena->failed)
-            status = af_fail_memory(err);
-        else if (line->sides[i].decline == NULL)
+        if (line->sides[i].decline == NULL)
             status = run_first(pair, row, i, &line->sides[i], err);
     }
     while (status == ANYFLASH_OK && line->sides[AF_TEXTBOOK_ENGINE].decline == NULL &&
@@ -188,9 +186,8 @@ enum anyflash_status af_textbook_next(struct af_arena *arena, struct af_textbook
     const struct anyflash_context_args args = {.struct_size = sizeof args,
                                                .threads = report->facts.threads};
     struct pair pair = {.arena = arena};
-    enum anyflash_status status = af_bench_inputs_make(&row, &pair.inputs, err);
-    if (status == ANYFLASH_OK)
-        status = anyflash_context_new(&args, &pair.context, err);
+    af_bench_inputs_make(&row, &pair.inputs);
+    enum anyflash_status status = anyflash_context_new(&args, &pair.context, err);
     if (status == ANYFLASH_OK)
         status = af_pool_new(args.threads, (struct af_lent_threads){0}, &pair.pool, err);
     pair.textbook = (struct af_textbook){.heads = row.heads,

@@ -44,7 +44,7 @@ void af_textbook_start(struct af_textbook_report *report, const struct af_bench_
 /*
  * Measures the next length in rounds; in each round both sides take one turn. Measures for
  * `seconds`, and longer until there are enough rounds. A side that does not fit into memory is
- * declined. Fails with NO_MEMORY or as the engine does.
+ * declined. Fails as the engine does.
  */
 enum anyflash_status af_textbook_next(struct af_arena *arena, struct af_textbook_report *report,
                                       double seconds, struct anyflash_error *err);
@@ -54,7 +54,7 @@ void af_textbook_table_start(struct af_text *out);
 void af_textbook_table_line(const struct af_textbook_report *report, struct af_text *out);
 void af_textbook_table_end(const struct af_textbook_report *report, struct af_text *out);
 
-/* JSON of schema anyflash-bench-textbook/1; NULL when memory runs out. */
+/* JSON of schema anyflash-bench-textbook/1. */
 json_t *af_textbook_json(const struct af_textbook_report *report);
 
 #endif

@@ -18,7 +18,7 @@ function(anyflash_embed_data target)
     # What the tools that pack need of the kit's rooms: the whole rooms are fifty sources, for
     # which a build of the web page alone would wait.
     set(sources)
-    foreach(name engine/base/base engine/base/mem kit/base/json kit/base/sha256
+    foreach(name engine/base/base kit/base/memory kit/base/json kit/base/sha256
                  kit/base/text kit/formats/version kit/system/file kit/system/output
                  kit/catalog/catalog_rows kit/catalog/catalog_pack)
         list(APPEND sources ${PROJECT_SOURCE_DIR}/${name}.c)

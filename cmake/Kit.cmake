@@ -27,7 +27,7 @@ anyflash_room(kit/probe LIBRARIES ${CMAKE_DL_LIBS})
 anyflash_room(kit/proof)
 anyflash_embed_rows(af_kit_proof wheel_contents taken_names)
 anyflash_embed_text(af_kit_proof torch_assertions data/torch_assertions.tsv)
-anyflash_room(kit/install LIBRARIES af_engine_call m)
+anyflash_room(kit/install LIBRARIES m)
 # `anyflash package install` unpacks the Python package: from here, or beside the program.
 target_compile_definitions(af_kit_install PRIVATE
                            AF_PACKAGE_FOLDER="${CMAKE_INSTALL_LIBEXECDIR}/anyflash/python"

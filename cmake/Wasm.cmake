@@ -72,7 +72,7 @@ endforeach()
 # The sources that page/module.c reaches: those of the pure rooms without the readers of
 # wheels' binaries, environments, project files and lists of packages. A module that lacks
 # one does not link; tests/page/test_module.py names one that it does not need.
-set(wasm_own ${PROJECT_SOURCE_DIR}/engine/base/base.c ${PROJECT_SOURCE_DIR}/engine/base/mem.c)
+set(wasm_own ${PROJECT_SOURCE_DIR}/engine/base/base.c)
 foreach(room ${anyflash_rooms})
     if(anyflash_kind_of_${room} STREQUAL "pure"
        AND NOT room MATCHES "^kit/(config|project|doctor/rows)$")

@@ -25,10 +25,10 @@
  */
 #include <string.h>
 
-#include "engine/base/mem.h"
 #include "kit/answer/find_answer.h"
 #include "kit/answer/grid.h"
 #include "kit/base/json.h"
+#include "kit/base/memory.h"
 #include "kit/base/text.h"
 #include "kit/doctor/diagnosis.h"
 #include "kit/fit/fit.h"
@@ -214,8 +214,9 @@ static enum anyflash_status answer_choices(struct session *session, struct anyfl
         af_machine_init(&session->machines[0], "no machine", "not given");
         session->machine_count = 1;
     }
-    return af_module_choices(&session->machines[0], &session->catalog, &session->arena,
-                             &session->answer, err);
+    session->answer =
+        af_module_choices(&session->machines[0], &session->catalog, &session->arena);
+    return ANYFLASH_OK;
 }
 
 static enum anyflash_status answer_cause(struct session *session, struct anyflash_error *err)
@@ -234,7 +235,8 @@ static enum anyflash_status answer_machine(struct session *session, struct af_te
 {
     if (session->machine_count != 1)
         return fail_request(err, "\"machine\" takes one machine");
-    return af_machine_write(&session->machines[0], text, err);
+    af_machine_write(&session->machines[0], text);
+    return ANYFLASH_OK;
 }
 
 /* Without a machine, only the facts in the logs are used. */
@@ -289,12 +291,6 @@ static enum anyflash_status answer(struct session *session, struct af_span bytes
                              "choices, cell or cause");
 }
 
-static void add_json_take(struct af_text *text, json_t *json)
-{
-    if (af_json_write_take(json, text, NULL) != ANYFLASH_OK)
-        text->failed = true;
-}
-
 static void release(struct session *session)
 {
     for (size_t i = 0; i < session->machine_count; i++)
@@ -303,7 +299,7 @@ static void release(struct session *session)
         af_catalog_release(&session->catalog);
     json_decref(session->request);
     af_arena_release(&session->arena);
-    af_mem_free(session);
+    af_memory_free(session);
 }
 
 AF_MODULE_EXPORT("anyflash_alloc") void *anyflash_alloc(size_t len);
@@ -313,22 +309,20 @@ const char *anyflash_answer(const char *request, size_t len);
 
 void *anyflash_alloc(size_t len)
 {
-    return af_mem_alloc(len);
+    return af_memory_alloc(len);
 }
 
 void anyflash_free(void *memory)
 {
-    af_mem_free(memory);
+    af_memory_free(memory);
 }
 
 const char *anyflash_answer(const char *request, size_t len)
 {
     static struct af_text text;
     struct anyflash_error err = {0};
-    struct session *session = af_mem_alloc(sizeof *session);
+    struct session *session = af_memory_alloc(sizeof *session);
     af_text_release(&text);
-    if (session == NULL)
-        return "{\"error\": {\"message\": \"out of memory\", \"hint\": null}}\n";
     memset(session, 0, sizeof *session);
     af_json_start();
     af_arena_init(&session->arena);
@@ -336,9 +330,9 @@ const char *anyflash_answer(const char *request, size_t len)
     if (status != ANYFLASH_OK)
         session->answer = json_pack("{s:{s:s, s:s?}}", "error", "message", err.message, "hint",
                                     session->notes.hint);
-    if (status != ANYFLASH_OK || session->answer != NULL || text.len == 0)
-        add_json_take(&text, session->answer);
+    if (text.len == 0 && af_json_write_take(session->answer, &text, &err) != ANYFLASH_OK)
+        af_text_format(&text, "{\"error\": {\"message\": \"%s\", \"hint\": null}}\n",
+                       err.message);
     release(session);
-    return text.failed ? "{\"error\": {\"message\": \"out of memory\", \"hint\": null}}\n"
-                       : af_text_get(&text);
+    return af_text_get(&text);
 }

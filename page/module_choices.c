@@ -47,7 +47,7 @@ static json_t *list_python(struct af_arena *arena)
         bool plain = false;
         bool threaded = false;
         const char *name = af_arena_format(arena, "3.%d", minor);
-        for (size_t i = 0; name != NULL && i < af_tables.torch_count; i++) {
+        for (size_t i = 0; i < af_tables.torch_count; i++) {
             plain |= af_words_have(af_tables.torch[i].python, name);
             threaded |= af_words_have(af_tables.torch[i].python_free_threaded, name);
         }
@@ -96,8 +96,8 @@ static bool is_capitals(const char *word, size_t len)
 static const char *product_name(struct af_arena *arena, const char *lower)
 {
     char *name = af_arena_text(arena, lower);
-    bool is_rtx = name != NULL && strncmp(name, "rtx ", 4) == 0;
-    for (char *word = name; word != NULL && *word != '\0';) {
+    bool is_rtx = strncmp(name, "rtx ", 4) == 0;
+    for (char *word = name; *word != '\0';) {
         size_t len = strcspn(word, " ");
         bool capitals = is_capitals(word, len) || (is_rtx && strncmp(word, "pro", 3) == 0);
         for (size_t i = 0; i < len; i++)
@@ -120,8 +120,7 @@ static const char *maker_of(const char *id)
 
 static const char *gpu_label(struct af_arena *arena, const char *name, const char *capability)
 {
-    const char *label = af_arena_format(arena, "%s (compute capability %s)", name, capability);
-    return label != NULL ? label : name;
+    return af_arena_format(arena, "%s (compute capability %s)", name, capability);
 }
 
 static json_t *list_gpu(struct af_arena *arena)
@@ -131,12 +130,10 @@ static json_t *list_gpu(struct af_arena *arena)
         const char *const *row = af_embedded_gpu_names[i];
         const char *name = product_name(arena, row[1]);
         const char *maker = maker_of(row[0]);
-        if (name != NULL)
-            list = af_json_append(
-                list,
-                json_pack("{s:s, s:s, s:s}", "value", name, "label",
-                          af_equal(maker, "NVIDIA") ? gpu_label(arena, name, row[2]) : name,
-                          "group", maker));
+        list = af_json_append(
+            list, json_pack("{s:s, s:s, s:s}", "value", name, "label",
+                            af_equal(maker, "NVIDIA") ? gpu_label(arena, name, row[2]) : name,
+                            "group", maker));
     }
     return list;
 }
@@ -159,9 +156,8 @@ static const char *distribution_name(struct af_arena *arena, const char *id)
         if (af_equal(id, names[i][0]))
             return names[i][1];
     char *name = af_arena_text(arena, id);
-    if (name != NULL)
-        name[0] = (char)toupper((unsigned char)name[0]);
-    return name != NULL ? name : "";
+    name[0] = (char)toupper((unsigned char)name[0]);
+    return name;
 }
 
 static void add_place(struct places *groups, size_t *count, const char *const *row,
@@ -171,7 +167,7 @@ static void add_place(struct places *groups, size_t *count, const char *const *r
     const char *name = af_arena_format(arena, "%s %s", row[2], row[3]);
     while (i < *count && !af_equal(groups[i].name, name))
         i++;
-    if (i == GROUPS_MAX || name == NULL)
+    if (i == GROUPS_MAX)
         return;
     if (i == *count) {
         groups[(*count)++] = (struct places){.name = name};
@@ -196,8 +192,6 @@ static json_t *list_libc(struct af_arena *arena)
 {
     size_t count = 0;
     struct places *groups = af_arena_array(arena, GROUPS_MAX, sizeof *groups);
-    if (groups == NULL)
-        return NULL;
     for (size_t i = 0; af_embedded_distributions[i][0] != NULL; i++)
         add_place(groups, &count, af_embedded_distributions[i], arena);
     json_t *list = json_array();
@@ -396,28 +390,19 @@ static json_t *hints_json(void)
     return hints;
 }
 
-enum anyflash_status af_module_choices(const struct af_machine *machine,
-                                       const struct af_catalog *catalog, struct af_arena *arena,
-                                       json_t **answer_out, struct anyflash_error *err)
+json_t *af_module_choices(const struct af_machine *machine, const struct af_catalog *catalog,
+                          struct af_arena *arena)
 {
     struct af_plan_grid grid;
-    json_t *answer = NULL;
-    enum anyflash_status status = af_plan_grid_outline(machine, arena, &grid, err);
-    if (status == ANYFLASH_OK)
-        answer = json_pack(
-            "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-            "anyflash-choices/1", "facts", af_module_menus(machine, arena), "installers",
-            installers_json(), "installer", installer_of(machine), "packages",
-            counted_json(catalog, offsetof(struct af_catalog_wheel, package)), "catalog",
-            json_pack("{s:s, s:o, s:I}", "name", catalog->name, "date",
-                      af_json_text(catalog->date), "count", (json_int_t)catalog->count),
-            "sources", counted_json(catalog, offsetof(struct af_catalog_wheel, source)),
-            "notes", af_json_text(machine->notes), "columns", columns_json(&grid), "rows",
-            rows_json(&grid), "ways", af_plan_ways_json(), "hints", hints_json());
-    if (status == ANYFLASH_OK && (answer == NULL || arena->failed)) {
-        json_decref(answer);
-        return af_fail_memory(err);
-    }
-    *answer_out = answer;
-    return status;
+    af_plan_grid_outline(machine, arena, &grid);
+    return json_pack(
+        "{s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+        "anyflash-choices/1", "facts", af_module_menus(machine, arena), "installers",
+        installers_json(), "installer", installer_of(machine), "packages",
+        counted_json(catalog, offsetof(struct af_catalog_wheel, package)), "catalog",
+        json_pack("{s:s, s:o, s:I}", "name", catalog->name, "date", af_json_text(catalog->date),
+                  "count", (json_int_t)catalog->count),
+        "sources", counted_json(catalog, offsetof(struct af_catalog_wheel, source)), "notes",
+        af_json_text(machine->notes), "columns", columns_json(&grid), "rows", rows_json(&grid),
+        "ways", af_plan_ways_json(), "hints", hints_json());
 }

@@ -9,19 +9,14 @@
 #include "kit/catalog/catalog.h"
 #include "kit/machine/machine.h"
 
-/*
- * The menus: the member "facts" of "anyflash-choices/1", a new array. Texts are in `arena`.
- * When memory runs out, the result is NULL or arena->failed is set.
- */
+/* The menus: the member "facts" of "anyflash-choices/1", a new array. Texts are in `arena`. */
 json_t *af_module_menus(const struct af_machine *machine, struct af_arena *arena);
 
 /*
  * "anyflash-choices/1" (docs/reference/schema/choices.schema.json), a new object.
- * Texts are in the arena. Fails with NO_MEMORY, or INTERNAL if the embedded data
- * is invalid.
+ * Texts are in the arena.
  */
-enum anyflash_status af_module_choices(const struct af_machine *machine,
-                                       const struct af_catalog *catalog, struct af_arena *arena,
-                                       json_t **answer_out, struct anyflash_error *err);
+json_t *af_module_choices(const struct af_machine *machine, const struct af_catalog *catalog,
+                          struct af_arena *arena);
 
 #endif

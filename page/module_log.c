@@ -57,31 +57,27 @@ static enum anyflash_status open_logs(struct anyflash_error *err)
     enum anyflash_status status =
         af_log_matcher_build(&af_signatures, NULL, &logs.arena, &logs.matcher, err);
     if (status == ANYFLASH_OK)
-        status = af_log_evidence_new(&logs.matcher, &logs.arena, &logs.evidence, err);
-    if (status != ANYFLASH_OK)
+        logs.evidence = af_log_evidence_new(&logs.matcher, &logs.arena);
+    else
         anyflash_log_clear();
     return status;
 }
 
-static enum anyflash_status end_file(struct anyflash_error *err)
+static void end_file(void)
 {
-    bool was_in_file = logs.in_file;
+    if (logs.in_file)
+        af_log_evidence_end(logs.evidence);
     logs.in_file = false;
-    return was_in_file ? af_log_evidence_end(logs.evidence, err) : ANYFLASH_OK;
 }
 
 int anyflash_log_begin(const char *name, size_t len)
 {
     enum anyflash_status status = open_logs(NULL);
-    if (status == ANYFLASH_OK)
-        status = end_file(NULL);
     if (status != ANYFLASH_OK)
         return (int)status;
+    end_file();
     const char *kept = af_arena_text_n(&logs.arena, name, len);
-    const char *shown = kept == NULL ? NULL : af_text_scrub(&logs.arena, kept, NAME_BYTES_MAX);
-    if (shown == NULL)
-        return ANYFLASH_E_NO_MEMORY;
-    af_log_evidence_begin(logs.evidence, shown);
+    af_log_evidence_begin(logs.evidence, af_text_scrub(&logs.arena, kept, NAME_BYTES_MAX));
     logs.in_file = true;
     return ANYFLASH_OK;
 }
@@ -98,8 +94,9 @@ enum anyflash_status af_module_log_apply(struct af_machine *machine, struct anyf
 {
     if (logs.evidence == NULL)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "there is no log");
-    enum anyflash_status status = end_file(err);
-    return status == ANYFLASH_OK ? af_log_evidence_apply(logs.evidence, machine, err) : status;
+    end_file();
+    af_log_evidence_apply(logs.evidence, machine);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has_record,

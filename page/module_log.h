@@ -36,7 +36,7 @@ enum anyflash_status af_module_given(struct af_machine *machine, const char *wor
  * The diagnosis of the logs, as `anyflash doctor LOG --json` prints it. Facts from the
  * logs are written into `machine`, then the words of `given`, an array of texts or
  * NULL, which override them. `has_record`: the machine was read from a record. Texts
- * are in the arena. Fails with ARGUMENT if there is no log, or with NO_MEMORY.
+ * are in the arena. Fails with ARGUMENT if there is no log.
  */
 enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has_record,
                                             const json_t *given,
@@ -46,7 +46,7 @@ enum anyflash_status af_module_log_diagnose(struct af_machine *machine, bool has
 
 /*
  * Writes what the logs say about the machine into `machine`. May be called any
- * number of times. Fails with ARGUMENT if there is no log, or with NO_MEMORY.
+ * number of times. Fails with ARGUMENT if there is no log.
  */
 enum anyflash_status af_module_log_apply(struct af_machine *machine,
                                          struct anyflash_error *err);

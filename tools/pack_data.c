@@ -54,20 +54,18 @@ static void write_bytes(FILE *out, const char *name, const unsigned char *bytes,
 static int compress_to(const char *path, const char *name, struct af_span content)
 {
     size_t capacity = ZSTD_compressBound(content.len);
-    unsigned char *bytes = af_mem_alloc(capacity);
+    unsigned char *bytes = af_memory_alloc(capacity);
     FILE *out = fopen(path, "w");
-    size_t len = bytes == NULL ? 0
-                               : ZSTD_compress(bytes, capacity, content.data, content.len,
-                                               COMPRESSION_LEVEL);
-    bool good = out != NULL && bytes != NULL && !ZSTD_isError(len);
+    size_t len = ZSTD_compress(bytes, capacity, content.data, content.len, COMPRESSION_LEVEL);
+    bool good = out != NULL && !ZSTD_isError(len);
     if (good)
         write_bytes(out, name, bytes, len);
     good = (out == NULL || fclose(out) == 0) && good;
-    af_mem_free(bytes);
+    af_memory_free(bytes);
     return good ? 0 : cannot_write(path);
 }
 
-/* The wheels without their hashes if more than `max` have one; NULL: no memory. */
+/* The wheels without their hashes if more than `max` have one. */
 static const struct af_catalog_wheel *limit_hashes(const struct af_catalog_wheel *wheels,
                                                    size_t count, size_t max,
                                                    struct af_arena *arena)
@@ -78,7 +76,7 @@ static const struct af_catalog_wheel *limit_hashes(const struct af_catalog_wheel
     if (hashes <= max)
         return wheels;
     struct af_catalog_wheel *bare = af_arena_array(arena, count, sizeof *bare);
-    for (size_t i = 0; bare != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         bare[i] = wheels[i];
         bare[i].sha256 = NULL;
     }
@@ -99,9 +97,8 @@ static int pack_catalog(const char *in, const char *out, size_t hashes_max)
     if (af_file_read(&arena, in, AF_CATALOG_BYTES_MAX, &bytes, &err) != ANYFLASH_OK ||
         af_catalog_rows_read(bytes, in, &arena, &wheels, &count, &date, &err) != ANYFLASH_OK)
         report(&err);
-    else if ((wheels = limit_hashes(wheels, count, hashes_max, &arena)) == NULL)
-        fprintf(stderr, "pack_data: out of memory\n");
-    else if (af_catalog_pack(wheels, count, date, &packed, &err) != ANYFLASH_OK)
+    else if (af_catalog_pack(limit_hashes(wheels, count, hashes_max, &arena), count, date,
+                             &packed, &err) != ANYFLASH_OK)
         report(&err);
     else
         code = compress_to(out, "catalog", (struct af_span){packed.data, packed.len});
@@ -196,8 +193,8 @@ static void check_needed(struct tables *tables, const json_t *row, const struct 
 static void write_text(FILE *out, const json_t *value)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY);
-    fputs(text == NULL ? "no memory" : text, out);
-    af_mem_free(text);
+    fputs(text, out);
+    af_memory_free(text);
 }
 
 /* Both numbers of a version, "12.8" or "cu128"; -1 if it has none ("cpu"). */

@@ -205,10 +205,7 @@ static enum anyflash_status write_names(struct table *table, struct af_arena *ar
                                     {rests.data, rests.len},
                                     {patterns.data, patterns.len},
                                     {masks.data, masks.len}};
-    bool failed =
-        head.failed || counts.failed || rests.failed || patterns.failed || masks.failed;
-    enum anyflash_status status =
-        failed ? af_fail_memory(err) : af_file_write(arena, path, parts, AF_COUNT(parts), err);
+    enum anyflash_status status = af_file_write(arena, path, parts, AF_COUNT(parts), err);
     af_text_release(&head);
     af_text_release(&counts);
     af_text_release(&rests);
@@ -221,10 +218,9 @@ static enum anyflash_status write_builds(const json_t *root, struct af_arena *ar
                                          const char *path, struct anyflash_error *err)
 {
     char *text = json_dumps(root, JSON_COMPACT);
-    const struct af_span part = {text, text == NULL ? 0 : strlen(text)};
-    enum anyflash_status status =
-        text == NULL ? af_fail_memory(err) : af_file_write(arena, path, &part, 1, err);
-    af_mem_free(text);
+    const struct af_span part = {text, strlen(text)};
+    enum anyflash_status status = af_file_write(arena, path, &part, 1, err);
+    af_memory_free(text);
     return status;
 }
 

@@ -17,8 +17,10 @@
 
 #if defined(__GNUC__)
 #define AF_PRINTF(text_at, first_at) __attribute__((format(printf, text_at, first_at)))
+#define AF_NORETURN __attribute__((noreturn))
 #else
 #define AF_PRINTF(text_at, first_at)
+#define AF_NORETURN
 #endif
 
 /* Borrowed bytes: not NUL-terminated, not owned. data may be NULL if len is 0. */

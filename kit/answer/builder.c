@@ -12,7 +12,7 @@
 
 static void add_step(struct af_builder *builder, enum af_step_kind kind, const char *title)
 {
-    bool has_space = builder->steps != NULL && builder->step_count < AF_STEPS_MAX;
+    bool has_space = builder->step_count < AF_STEPS_MAX;
     builder->last = has_space ? &builder->steps[builder->step_count++] : &builder->spare;
     *builder->last = (struct af_step){.kind = kind, .title = title};
 }
@@ -29,8 +29,7 @@ void af_builder_advice(struct af_builder *builder, const char *format, ...)
 
 void af_builder_words(struct af_builder *builder, const char *const *words)
 {
-    for (; *words != NULL && builder->words != NULL && builder->word_count < AF_STEP_WORDS_MAX;
-         words++)
+    for (; *words != NULL && builder->word_count < AF_STEP_WORDS_MAX; words++)
         builder->words[builder->word_count++] = af_arena_text(builder->arena, *words);
 }
 
@@ -66,13 +65,11 @@ void af_builder_install(struct af_builder *builder, const char *const *words)
     af_builder_words(builder, words);
 }
 
-/* Sets *list to a copy with `text` at its end; nothing if memory runs out. */
+/* Sets *list to a copy with `text` at its end. */
 static void append(struct af_arena *arena, const char *const **list, size_t *count,
                    const char *text)
 {
     const char **longer = af_arena_array(arena, *count + 1, sizeof *longer);
-    if (longer == NULL)
-        return;
     if (*count > 0)
         memcpy(longer, *list, *count * sizeof *longer);
     longer[(*count)++] = text;

@@ -50,14 +50,10 @@ static enum anyflash_status search(struct af_plan_find_answer *answer,
     struct af_query query;
     enum anyflash_status status =
         af_query_parse(request->words, request->word_count, &answer->arena, &query, err);
-    if (status == ANYFLASH_OK)
-        status =
-            af_query_run(&query, request->plan.catalog, &answer->arena, &wheels, &count, err);
     if (status != ANYFLASH_OK)
         return status;
+    af_query_run(&query, request->plan.catalog, &answer->arena, &wheels, &count);
     answer->wheels = af_arena_array(&answer->arena, count + 1, sizeof *answer->wheels);
-    if (answer->wheels == NULL)
-        return af_fail_memory(err);
     take_wheels(answer, wheels, count);
     answer->unbuilt_torch =
         af_query_unbuilt_torch(&query, request->plan.catalog, &answer->arena);
@@ -80,8 +76,6 @@ static enum anyflash_status check(struct af_plan_find_answer *answer,
         return status;
     answer->candidates =
         af_arena_array(&answer->arena, catalog->count + 1, sizeof *answer->candidates);
-    if (answer->candidates == NULL)
-        return af_fail_memory(err);
     for (size_t i = 0; i < answer->decision.candidate_count; i++) {
         const struct af_candidate *candidate = &answer->decision.candidates[i];
         answer->candidates[candidate->wheel - catalog->wheels] = candidate;
@@ -99,8 +93,6 @@ enum anyflash_status af_plan_find_make(const struct af_plan_find_request *reques
         request->plan.machine_count > 0 ? check(&made, err) : ANYFLASH_OK;
     if (status == ANYFLASH_OK)
         status = search(&made, err);
-    if (status == ANYFLASH_OK && made.arena.failed)
-        status = af_fail_memory(err);
     if (status == ANYFLASH_OK)
         *answer = made;
     else
@@ -157,8 +149,6 @@ static enum anyflash_status explain(struct af_plan_wheel_answer *answer, const c
     const char *name = af_url_file_name(&answer->arena, text);
     answer->machines =
         af_arena_array(&answer->arena, request->machine_count + 1, sizeof *answer->machines);
-    if (name == NULL || answer->machines == NULL)
-        return af_fail_memory(err);
     answer->candidate = candidate_called(&answer->plan->decision, name);
     if (answer->candidate == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "the catalog has no wheel '%s'",

@@ -30,8 +30,8 @@ struct af_plan_find_answer {
 
 /*
  * Searches, and checks the wheels for the machines. The request must outlive
- * the answer. Fails with ARGUMENT (a word is not a valid query) or NO_MEMORY;
- * then there is nothing to release.
+ * the answer. Fails with ARGUMENT (a word is not a valid query); then there is
+ * nothing to release.
  */
 enum anyflash_status af_plan_find_make(const struct af_plan_find_request *request,
                                        struct af_plan_find_answer *answer,
@@ -42,7 +42,7 @@ void af_plan_find_release(struct af_plan_find_answer *answer);
 const struct af_candidate *af_plan_find_candidate(const struct af_plan_find_answer *answer,
                                                   const struct af_catalog_wheel *wheel);
 
-/* "anyflash-find/1", a new object; NULL when memory runs out. */
+/* "anyflash-find/1", a new object. */
 json_t *af_plan_find_json(const struct af_plan_find_answer *answer);
 
 /* "anyflash-candidates/1": the first `count` wheels that were checked, best first. */
@@ -61,15 +61,14 @@ struct af_plan_wheel_answer {
 
 /*
  * Finds the wheel named by `text` (a file name, path or URL) among those that
- * were checked. Fails with NOT_FOUND or NO_MEMORY; then there is nothing to
- * release.
+ * were checked. Fails with NOT_FOUND; then there is nothing to release.
  */
 enum anyflash_status af_plan_wheel_make(const struct af_plan_answer *plan, const char *text,
                                         struct af_plan_wheel_answer *answer,
                                         struct anyflash_error *err);
 void af_plan_wheel_release(struct af_plan_wheel_answer *answer);
 
-/* "anyflash-wheel/1", a new object; NULL when memory runs out. */
+/* "anyflash-wheel/1", a new object. */
 json_t *af_plan_wheel_json(const struct af_plan_wheel_answer *answer);
 
 #endif

@@ -46,9 +46,8 @@ static void add_row(struct af_plan_grid *grid, const struct af_catalog_torch_rel
             .is_published = af_tables_variant(release, platform, build->cuda) != NULL};
 }
 
-enum anyflash_status af_plan_grid_outline(const struct af_machine *machine,
-                                          struct af_arena *arena, struct af_plan_grid *grid,
-                                          struct anyflash_error *err)
+void af_plan_grid_outline(const struct af_machine *machine, struct af_arena *arena,
+                          struct af_plan_grid *grid)
 {
     const char *platform = platform_of(machine);
     struct af_plan_grid made = {.column_count = 0};
@@ -56,13 +55,10 @@ enum anyflash_status af_plan_grid_outline(const struct af_machine *machine,
         made.column_count = count_builds(platform);
     made.cells = af_arena_array(arena, af_tables.torch_count * made.column_count + 1,
                                 sizeof *made.cells);
-    for (size_t i = af_tables.torch_count; made.cells != NULL && i > 0; i--)
+    for (size_t i = af_tables.torch_count; i > 0; i--)
         if (made.column_count > 0 && has_cuda_build(&af_tables.torch[i - 1], platform))
             add_row(&made, &af_tables.torch[i - 1], platform, arena);
-    if (arena->failed)
-        return af_fail_memory(err);
     *grid = made;
-    return ANYFLASH_OK;
 }
 
 /* The machine with another torch. Borrows the rest, so it must be released first. */
@@ -115,8 +111,6 @@ enum anyflash_status af_plan_grid_decide(const struct af_plan_request *request,
     const struct af_machine **pointers =
         af_arena_array(&own, request->machine_count + 1, sizeof *pointers);
     const char *word = af_arena_format(&own, "torch=%s+%s", cell->torch, cell->build);
-    if (own.failed)
-        status = af_fail_memory(err);
     while (status == ANYFLASH_OK && count < request->machine_count) {
         pointers[count] = &copies[count];
         status = copy_with_torch(request->machines[count], word, &copies[count], err);
@@ -125,10 +119,8 @@ enum anyflash_status af_plan_grid_decide(const struct af_plan_request *request,
     asked.machines = pointers;
     if (status == ANYFLASH_OK)
         status = af_plan_answer_make(&asked, &answer, err);
-    if (status == ANYFLASH_OK) {
+    if (status == ANYFLASH_OK)
         fill(cell, &answer, arena);
-        status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    }
     af_plan_answer_release(&answer);
     for (size_t i = 0; i < count; i++)
         af_machine_release(&copies[i]);

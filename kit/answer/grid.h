@@ -27,11 +27,10 @@ struct af_plan_grid {
 
 /*
  * Which builds are published for the machine's platform; Linux on x86_64 if that is
- * unknown. The cells are not decided yet. Fails with NO_MEMORY.
+ * unknown. The cells are not decided yet.
  */
-enum anyflash_status af_plan_grid_outline(const struct af_machine *machine,
-                                          struct af_arena *arena, struct af_plan_grid *grid,
-                                          struct anyflash_error *err);
+void af_plan_grid_outline(const struct af_machine *machine, struct af_arena *arena,
+                          struct af_plan_grid *grid);
 
 /*
  * Decides for the machines of the request with the cell's torch in place of theirs, as
@@ -42,7 +41,7 @@ enum anyflash_status af_plan_grid_decide(const struct af_plan_request *request,
                                          struct af_arena *arena, struct af_plan_grid_cell *cell,
                                          struct anyflash_error *err);
 
-/* New objects; NULL when memory runs out. A cell, and the legend of all. */
+/* New objects. A cell, and the legend of all. */
 json_t *af_plan_grid_cell_json(const struct af_plan_grid_cell *cell);
 json_t *af_plan_ways_json(void);
 

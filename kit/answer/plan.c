@@ -56,8 +56,6 @@ static void reinstall(struct af_builder *builder, const char *package, bool is_t
 static void install_file(struct af_builder *builder, const struct af_step_wheel *wheel)
 {
     struct af_step_wheel *kept = af_arena_alloc(builder->arena, sizeof *kept);
-    if (kept == NULL)
-        return;
     *kept = *wheel;
     af_builder_install(builder, AF_STEP_WORDS("--no-deps"));
     reinstall(builder, wheel->package,
@@ -165,13 +163,12 @@ static void tell_notes(struct af_builder *builder)
 static void offer_official(struct af_builder *builder, const struct af_catalog_wheel *wheel)
 {
     const char *name = af_wheel_listed_name(builder->arena, wheel->package);
-    if (name != NULL)
-        af_builder_advice(builder,
-                          "%s (%s). To install it instead, take the command with --index-url "
-                          "that pytorch.org shows for CUDA %s, and write `--no-deps %s==%s` in "
-                          "place of the packages",
-                          af_reasons[AF_REASON_OFFICIAL_ELSEWHERE].message, wheel->filename,
-                          wheel->cuda, name, wheel->version);
+    af_builder_advice(builder,
+                      "%s (%s). To install it instead, take the command with --index-url "
+                      "that pytorch.org shows for CUDA %s, and write `--no-deps %s==%s` in "
+                      "place of the packages",
+                      af_reasons[AF_REASON_OFFICIAL_ELSEWHERE].message, wheel->filename,
+                      wheel->cuda, name, wheel->version);
 }
 
 /* Runs code that shows whether the package works. */
@@ -236,8 +233,6 @@ static void add_wheel(struct af_builder *builder)
     const char *url =
         wheel->url == NULL ? NULL : af_url_encode_plus(builder->arena, wheel->url);
     const char *name = af_wheel_listed_name(builder->arena, wheel->package);
-    if (builder->arena->failed)
-        return;
     if (is_installed(builder, name, wheel, url))
         af_builder_advice(builder, "nothing to install: this file is already installed");
     else
@@ -340,7 +335,7 @@ static void add_build(struct af_builder *builder)
     words = af_offer_build_command(builder->rung, builder->target.machine, false,
                                    builder->arena, &count);
     af_builder_start(builder, AF_STEP_WORDS(NULL));
-    for (size_t i = 0; words != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         af_builder_words(builder, AF_STEP_WORDS(words[i]));
     af_builder_end(builder, AF_STEP_BUILD,
                    "compile the kernels that are needed (--full: all of them); --check "
@@ -371,11 +366,9 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
     const char *inspect[] = {"anyflash", "inspect", url, "--against", prefix};
     const char *install[] = {"anyflash", "install", url, "--python", prefix};
     size_t count = prefix == NULL ? 3 : 5;
-    if (url == NULL)
-        return false;
     *proof_out =
         (struct af_plan_proof){command(inspect, count, arena), command(install, count, arena)};
-    return !arena->failed;
+    return true;
 }
 
 static struct af_target find_target(const struct af_machine *machine, struct af_arena *arena)
@@ -424,13 +417,8 @@ static void begin(struct af_builder *builder, struct af_plan *plan,
     builder->steps = af_arena_array(&plan->arena, AF_STEPS_MAX, sizeof *builder->steps);
 }
 
-static enum anyflash_status finish(const struct af_builder *builder, struct af_plan *made,
-                                   struct af_plan *plan, struct anyflash_error *err)
+static void finish(const struct af_builder *builder, struct af_plan *made, struct af_plan *plan)
 {
-    if (made->arena.failed) {
-        af_arena_release(&made->arena);
-        return af_fail_memory(err);
-    }
     made->steps = builder->steps;
     made->step_count = builder->step_count;
     made->python = builder->target.python;
@@ -439,7 +427,6 @@ static enum anyflash_status finish(const struct af_builder *builder, struct af_p
                       ? AF_SHELL_POWERSHELL
                       : AF_SHELL_POSIX;
     *plan = *made;
-    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_plan_make(const struct af_decision *decision,
@@ -455,7 +442,8 @@ enum anyflash_status af_plan_make(const struct af_decision *decision,
     builder.rung = &decision->rungs[decision->recommended];
     if (decision->possible)
         make_steps(&builder);
-    return finish(&builder, &made, plan, err);
+    finish(&builder, &made, plan);
+    return ANYFLASH_OK;
 }
 
 /*
@@ -480,8 +468,7 @@ static void add_wheel_steps(struct af_builder *builder, const struct af_step_whe
         try_code(builder, af_arena_format(builder->arena, "import %s%s", torch, module), NULL);
 }
 
-enum anyflash_status af_plan_make_package(const struct af_machine *machine, bool stand_in,
-                                          struct af_plan *plan, struct anyflash_error *err)
+void af_plan_make_package(const struct af_machine *machine, bool stand_in, struct af_plan *plan)
 {
     struct af_plan made = {.rung = AF_RUNG_ENGINE};
     struct af_builder builder;
@@ -491,13 +478,12 @@ enum anyflash_status af_plan_make_package(const struct af_machine *machine, bool
         af_plan_package(&builder, stand_in);
         try_code(&builder, "import anyflash; print(anyflash.threads())", NULL);
     }
-    return finish(&builder, &made, plan, err);
+    finish(&builder, &made, plan);
 }
 
-enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
-                                        const struct af_step_wheel *wheel, const char *module,
-                                        const char *const *missing, size_t missing_count,
-                                        struct af_plan *plan, struct anyflash_error *err)
+void af_plan_make_wheel(const struct af_machine *machine, const struct af_step_wheel *wheel,
+                        const char *module, const char *const *missing, size_t missing_count,
+                        struct af_plan *plan)
 {
     struct af_plan made = {.rung = AF_RUNG_WHEEL};
     struct af_builder builder;
@@ -510,11 +496,9 @@ enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
         .sha256 = af_arena_text(&made.arena, wheel->sha256),
         .version = af_arena_text(&made.arena, wheel->version),
     };
-    if (!made.arena.failed) {
-        af_plan_prepare(&builder);
-        add_wheel_steps(&builder, &kept, module, missing, missing_count);
-    }
-    return finish(&builder, &made, plan, err);
+    af_plan_prepare(&builder);
+    add_wheel_steps(&builder, &kept, module, missing, missing_count);
+    finish(&builder, &made, plan);
 }
 
 void af_plan_release(struct af_plan *plan)
@@ -538,8 +522,6 @@ static void hide_address(struct af_arena *arena, struct af_step *step, const cha
 {
     struct af_step_wheel *wheel = af_arena_alloc(arena, sizeof *wheel);
     const char **words = af_arena_array(arena, step->argc + 1, sizeof *words);
-    if (arena->failed)
-        return;
     const char *url = step->wheel->url;
     for (size_t i = 0; i < step->argc; i++)
         words[i] = replace(arena, step->argv[i], url, shown);
@@ -554,7 +536,7 @@ bool af_plan_hide_addresses(const struct af_plan *plan, struct af_arena *arena,
 {
     bool is_hidden = false;
     struct af_step *steps = af_arena_array(arena, plan->step_count + 1, sizeof *steps);
-    for (size_t i = 0; steps != NULL && i < plan->step_count; i++) {
+    for (size_t i = 0; i < plan->step_count; i++) {
         steps[i] = plan->steps[i];
         const char *url = steps[i].wheel != NULL ? steps[i].wheel->url : NULL;
         const char *shown = url == NULL ? NULL : af_url_without_secrets(arena, url);
@@ -568,7 +550,7 @@ bool af_plan_hide_addresses(const struct af_plan *plan, struct af_arena *arena,
                                   .uv = plan->uv,
                                   .shell = plan->shell,
                                   .steps = steps,
-                                  .step_count = steps == NULL ? 0 : plan->step_count};
+                                  .step_count = plan->step_count};
     return is_hidden;
 }
 

@@ -74,22 +74,21 @@ void af_plan_release(struct af_plan *plan);
  * `module` (NULL: none) is imported to check that it loads; `missing` are
  * packages that it needs and the machine does not have.
  */
-enum anyflash_status af_plan_make_wheel(const struct af_machine *machine,
-                                        const struct af_step_wheel *wheel, const char *module,
-                                        const char *const *missing, size_t missing_count,
-                                        struct af_plan *plan, struct anyflash_error *err);
+void af_plan_make_wheel(const struct af_machine *machine, const struct af_step_wheel *wheel,
+                        const char *module, const char *const *missing, size_t missing_count,
+                        struct af_plan *plan);
 
 /*
  * The steps that put anyflash's own Python package into the environment of
  * `machine`, with `stand_in` also its stand-in for flash-attn; none if that is there already.
  */
-enum anyflash_status af_plan_make_package(const struct af_machine *machine, bool stand_in,
-                                          struct af_plan *plan, struct anyflash_error *err);
+void af_plan_make_package(const struct af_machine *machine, bool stand_in,
+                          struct af_plan *plan);
 
 /*
  * Why anyflash's Python package, or with `stand_in` its stand-in for flash-attn, cannot be put
- * into the environment of `machine` by this program: one sentence in `arena`; NULL if it can,
- * or if memory runs out (arena->failed). Unknown facts are no reason.
+ * into the environment of `machine` by this program: one sentence in `arena`; NULL if it can.
+ * Unknown facts are no reason.
  */
 const char *af_plan_package_refusal(const struct af_machine *machine, bool stand_in,
                                     struct af_arena *arena);
@@ -111,8 +110,7 @@ struct af_plan_proof {
 
 /*
  * The commands for the wheel of a rung with `prove_first`, in `arena`; false
- * for every other rung, for a machine that anyflash does not run on, or if memory runs out
- * (arena->failed).
+ * for every other rung, or for a machine that anyflash does not run on.
  */
 bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *machine,
                         struct af_arena *arena, struct af_plan_proof *proof_out);
@@ -120,15 +118,12 @@ bool af_plan_proof_make(const struct af_rung *rung, const struct af_machine *mac
 /*
  * The plan with addresses that have no user, password or query, to be printed or kept: it
  * cannot be carried out. Borrows from `plan`; new texts are in `arena`. Returns whether an
- * address was changed. If memory runs out, arena->failed is set.
+ * address was changed.
  */
 bool af_plan_hide_addresses(const struct af_plan *plan, struct af_arena *arena,
                             struct af_plan *shown_out);
 
-/*
- * The command as one would type it in that shell, quoted where needed. "" if
- * memory runs out; then arena->failed is set.
- */
+/* The command as one would type it in that shell, quoted where needed. */
 const char *af_step_command(const struct af_step *step, enum af_shell shell,
                             struct af_arena *arena);
 

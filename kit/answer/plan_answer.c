@@ -110,8 +110,7 @@ static const char *environment_headline(struct af_arena *arena, const struct af_
 {
     char *text =
         af_arena_format(arena, "%s: %s", af_reasons[problem->id].message, problem->detail);
-    if (text != NULL)
-        text[0] = (char)toupper((unsigned char)text[0]);
+    text[0] = (char)toupper((unsigned char)text[0]);
     return text;
 }
 
@@ -125,7 +124,6 @@ static const char *unpublished(const struct af_decision *decision)
     return NULL;
 }
 
-/* NULL if memory runs out. */
 static const char *headline_of(struct af_plan_answer *answer)
 {
     const struct af_rung *rung = af_plan_answer_rung(answer);
@@ -143,7 +141,7 @@ static const char *headline_of(struct af_plan_answer *answer)
                                af_rung_name(answer->decision.recommended));
     if (unpublished(&answer->decision) != NULL)
         text = af_arena_format(&answer->arena, "No wheel of %s is published. %s",
-                               unpublished(&answer->decision), text == NULL ? "" : text);
+                               unpublished(&answer->decision), text);
     return text;
 }
 
@@ -263,8 +261,6 @@ static enum anyflash_status make_shares(struct af_plan_answer *answer,
     if (count < 2)
         return ANYFLASH_OK;
     answer->shares = af_arena_array(&answer->arena, count, sizeof *answer->shares);
-    if (answer->shares == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; i < count && status == ANYFLASH_OK; i++) {
         status = make_share(answer, i, err);
@@ -288,8 +284,6 @@ const char *af_plan_command_line(const char *command, const char *const *words,
     size_t option_count = count_words(options);
     size_t count = 0;
     const char **line = af_arena_array(arena, 2 + word_count + option_count, sizeof *line);
-    if (line == NULL)
-        return NULL;
     line[count++] = "anyflash";
     line[count++] = command;
     for (size_t i = 0; i < word_count; i++)
@@ -421,12 +415,10 @@ enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
         made.next = next_of(&made);
         made.has_proof = af_plan_proof_make(&made.decision.rungs[AF_RUNG_WHEEL],
                                             request->machines[0], &made.arena, &made.proof);
-        status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
-    }
-    if (status == ANYFLASH_OK)
         *answer = made;
-    else
+    } else {
         af_plan_answer_release(&made);
+    }
     return status;
 }
 

@@ -80,7 +80,7 @@ struct af_plan_answer {
 /*
  * Decides, and derives the rest from the decision. `request`, its catalog and
  * its machines must outlive the answer. Fails with ARGUMENT (no machine, or an
- * invalid compute capability) or NO_MEMORY; then there is nothing to release.
+ * invalid compute capability); then there is nothing to release.
  */
 enum anyflash_status af_plan_answer_make(const struct af_plan_request *request,
                                          struct af_plan_answer *answer,
@@ -92,7 +92,7 @@ const struct af_rung *af_plan_answer_rung(const struct af_plan_answer *answer);
 
 /*
  * "anyflash COMMAND WORDS OPTIONS" for a POSIX shell. Both lists end with NULL, and may be
- * NULL. Returns arena text; "" if memory runs out.
+ * NULL. Returns arena text.
  */
 const char *af_plan_command_line(const char *command, const char *const *words,
                                  const char *const *options, struct af_arena *arena);
@@ -107,10 +107,10 @@ struct af_plan_way_row {
 };
 extern const struct af_plan_way_row af_plan_ways[AF_PLAN_WAY_COUNT];
 
-/* "anyflash-plan/1", a new object; NULL when memory runs out. */
+/* "anyflash-plan/1", a new object. */
 json_t *af_plan_answer_json(struct af_plan_answer *answer);
 
-/* Its "steps", a new array; NULL when memory runs out. */
+/* Its "steps", a new array. */
 json_t *af_plan_steps_json(const struct af_plan *plan, struct af_arena *arena);
 
 #endif

@@ -11,11 +11,6 @@
 
 #define NAME_BYTES 200
 
-static bool set(json_t *facts, const char *name, json_t *value)
-{
-    return facts != NULL && value != NULL && json_object_set_new(facts, name, value) == 0;
-}
-
 static json_t *value_of(const struct af_fact *fact, enum af_fact_type type)
 {
     if (fact->state != AF_FACT_KNOWN)
@@ -37,21 +32,19 @@ static json_t *gpus_of(const struct af_machine *machine)
             af_text_format(&text, "%s%s", text.len > 0 ? " " : "",
                            af_fact_text_or(&gpu->sm, "unknown"));
     }
-    json_t *value = text.failed ? NULL : json_string(af_text_get(&text));
+    json_t *value = json_string(af_text_get(&text));
     af_text_release(&text);
     return value;
 }
 
-static bool set_packages(json_t *facts, const struct af_machine *machine)
+static void set_packages(json_t *facts, const struct af_machine *machine)
 {
     for (size_t i = 0; i < machine->packages.count; i++) {
         const struct af_package *package = &machine->packages.rows[i];
         char name[NAME_BYTES];
         snprintf(name, sizeof name, "package %s", af_fact_text_or(&package->name, ""));
-        if (!set(facts, name, value_of(&package->version, AF_FACT_TEXT)))
-            return false;
+        json_object_set_new(facts, name, value_of(&package->version, AF_FACT_TEXT));
     }
-    return true;
 }
 
 /* The facts that the decision depends on, as texts; null: absent or unknown. */
@@ -76,14 +69,11 @@ static json_t *facts_json(const struct af_machine *machine)
         {"driver.cuda_api", &machine->driver.cuda_api, AF_FACT_TEXT},
     };
     json_t *facts = json_object();
-    bool good = facts != NULL;
-    for (size_t i = 0; good && i < AF_COUNT(rows); i++)
-        good = set(facts, rows[i].name, value_of(rows[i].fact, rows[i].type));
-    good = good && set(facts, "gpus", gpus_of(machine)) && set_packages(facts, machine);
-    if (good)
-        return facts;
-    json_decref(facts);
-    return NULL;
+    for (size_t i = 0; i < AF_COUNT(rows); i++)
+        json_object_set_new(facts, rows[i].name, value_of(rows[i].fact, rows[i].type));
+    json_object_set_new(facts, "gpus", gpus_of(machine));
+    set_packages(facts, machine);
+    return facts;
 }
 
 static const char *const kind_names[] = {
@@ -174,9 +164,11 @@ static json_t *machine_json(struct af_plan_answer *answer, size_t index)
 {
     struct af_plan_share *share = index < answer->share_count ? &answer->shares[index] : NULL;
     json_t *json = af_fit_json_machine(answer->request->machines[index]);
-    if (set(json, "alone", share == NULL ? json_null() : alone_json(share)) &&
-        set(json, "steps",
-            share == NULL ? json_null() : af_plan_steps_json(&share->plan, &answer->arena)))
+    json_t *alone = share == NULL ? json_null() : alone_json(share);
+    json_t *steps =
+        share == NULL ? json_null() : af_plan_steps_json(&share->plan, &answer->arena);
+    if (json_object_set_new(json, "alone", alone) == 0 &&
+        json_object_set_new(json, "steps", steps) == 0)
         return json;
     json_decref(json);
     return NULL;
@@ -204,7 +196,7 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
     const struct af_decision *decision = &answer->decision;
     const struct af_plan_request *request = answer->request;
     const struct af_rung *rung = af_plan_answer_rung(answer);
-    json_t *json = json_pack(
+    return json_pack(
         "{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
         "s:o}",
         "schema", "anyflash-plan/1", "headline", answer->headline, "way",
@@ -219,8 +211,4 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer)
         af_fit_json_candidate_counts(decision), "publishers",
         af_fit_json_publishers(&request->fit), "catalog",
         af_fit_json_catalog(request->catalog));
-    if (!answer->arena.failed)
-        return json;
-    json_decref(json); /* a command is missing */
-    return NULL;
 }

@@ -131,8 +131,7 @@ static json_t *plan_json(struct af_plan_of_log *plan)
 
 json_t *af_plan_of_log_add(struct af_plan_of_log *plan, json_t *diagnosis)
 {
-    if (diagnosis == NULL || (json_object_set_new(diagnosis, "plan", plan_json(plan)) == 0 &&
-                              !plan->answer.arena.failed))
+    if (diagnosis == NULL || json_object_set_new(diagnosis, "plan", plan_json(plan)) == 0)
         return diagnosis;
     json_decref(diagnosis);
     return NULL;

@@ -22,7 +22,7 @@ bool af_plan_of_log_serves(const char *command);
 
 /*
  * Sets the unknown facts of `machine` to what is usual, and decides. `is_installed`: a flash-
- * attn is installed. The machine and the catalog must outlive the plan. Fails with NO_MEMORY.
+ * attn is installed. The machine and the catalog must outlive the plan.
  */
 enum anyflash_status af_plan_of_log_make(struct af_plan_of_log *plan,
                                          const struct af_catalog *catalog,
@@ -35,8 +35,7 @@ bool af_plan_of_log_decides(const struct af_plan_of_log *plan);
 
 /*
  * Adds the member "plan" to the diagnosis (JSON), and takes over its reference. The member is
- * null if there is nothing to do and no fact to ask for. Returns the diagnosis; NULL when
- * memory runs out.
+ * null if there is nothing to do and no fact to ask for. Returns the diagnosis.
  */
 json_t *af_plan_of_log_add(struct af_plan_of_log *plan, json_t *diagnosis);
 

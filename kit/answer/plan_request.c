@@ -138,8 +138,6 @@ static const char *const *command_words(const struct af_plan_selection_texts *wo
     bool sized = words->model_path != NULL || words->head_dims != NULL || words->full;
     size_t count = 0;
     const char **list = af_arena_array(arena, 2 * AF_COUNT(rows) + 6, sizeof *list);
-    if (list == NULL)
-        return NULL;
     if (!sized) {
         list[count++] = "--head-dim";
         list[count++] = "128";
@@ -213,8 +211,5 @@ enum anyflash_status af_plan_request_read(const struct af_plan_request_texts *wo
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "--version takes a version, for example 2.8.3");
     request->fit = fit;
-    enum anyflash_status status = read_build(&words->build, arena, request, notes, err);
-    if (status == ANYFLASH_OK && arena->failed)
-        status = af_fail_memory(err);
-    return status;
+    return read_build(&words->build, arena, request, notes, err);
 }

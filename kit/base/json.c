@@ -8,21 +8,9 @@
 
 #include <string.h>
 
-/* jansson reports a failed allocation as a syntax error; this flag tells them apart. */
-static _Thread_local bool memory_refused;
-
-static void *json_alloc(size_t size_bytes)
-{
-    void *memory = af_mem_alloc(size_bytes);
-    if (memory == NULL)
-        memory_refused = true;
-    return memory;
-}
-
 void af_json_start(void)
 {
-    json_set_alloc_funcs(json_alloc, af_mem_free);
-    json_object_seed(1); /* order of our own objects never depends on it */
+    json_set_alloc_funcs(af_memory_alloc, af_memory_free);
 }
 
 enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const char *name,
@@ -34,14 +22,8 @@ enum anyflash_status af_json_parse(struct af_span bytes, size_t max_bytes, const
     if (bytes.len > max_bytes)
         return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is larger than %zu bytes", shown,
                        max_bytes);
-    memory_refused = false;
     json_t *json = json_loadb(bytes.len == 0 ? "" : bytes.data, bytes.len,
                               JSON_REJECT_DUPLICATES, &problem);
-    /* jansson may also silently leave out what it could not allocate */
-    if (memory_refused) {
-        json_decref(json);
-        return af_fail_memory(err);
-    }
     if (json != NULL) {
         *json_out = json;
         return ANYFLASH_OK;
@@ -95,9 +77,9 @@ enum anyflash_status af_json_write_take(json_t *json, struct af_text *out,
     char *text = json != NULL ? json_dumps(json, ANSWER_FORMAT) : NULL;
     json_decref(json);
     if (text == NULL)
-        return af_fail_memory(err);
+        return af_fail(err, ANYFLASH_E_INTERNAL, "the answer has text that is not UTF-8");
     af_text_add(out, text);
     af_text_add(out, "\n");
-    af_mem_free(text);
-    return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    af_memory_free(text);
+    return ANYFLASH_OK;
 }

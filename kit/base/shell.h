@@ -4,7 +4,7 @@
 #ifndef AF_KIT_BASE_SHELL_H
 #define AF_KIT_BASE_SHELL_H
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 enum af_shell {
     AF_SHELL_POSIX,

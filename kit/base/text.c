@@ -14,37 +14,30 @@
 
 void af_text_release(struct af_text *text)
 {
-    af_mem_free(text->data);
+    af_memory_free(text->data);
     *text = (struct af_text){0};
 }
 
-static bool text_reserve(struct af_text *text, size_t added_bytes)
+static void text_reserve(struct af_text *text, size_t added_bytes)
 {
     size_t needed_bytes;
-    if (text->failed || !af_size_add(text->len, added_bytes, &needed_bytes) ||
-        !af_size_add(needed_bytes, 1, &needed_bytes)) {
-        text->failed = true;
-        return false;
-    }
+    if (!af_size_add(text->len, added_bytes, &needed_bytes) ||
+        !af_size_add(needed_bytes, 1, &needed_bytes))
+        af_memory_end();
     if (needed_bytes <= text->size_bytes)
-        return true;
+        return;
     size_t size_bytes = text->size_bytes < 128 ? 256 : text->size_bytes * 2;
     if (size_bytes < needed_bytes)
         size_bytes = needed_bytes;
-    char *data = af_mem_resize(text->data, size_bytes);
-    if (data == NULL) {
-        text->failed = true;
-        return false;
-    }
-    text->data = data;
+    text->data = af_memory_resize(text->data, size_bytes);
     text->size_bytes = size_bytes;
-    return true;
 }
 
 void af_text_add_n(struct af_text *text, const char *added, size_t len)
 {
-    if (len == 0 || !text_reserve(text, len))
+    if (len == 0)
         return;
+    text_reserve(text, len);
     memcpy(text->data + text->len, added, len);
     text->len += len;
     text->data[text->len] = '\0';
@@ -61,10 +54,9 @@ void af_text_format(struct af_text *text, const char *format, ...)
     va_start(args, format);
     int len = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (len < 0 || !text_reserve(text, (size_t)len)) {
-        text->failed = true;
-        return;
-    }
+    if (len < 0)
+        af_memory_end(); /* longer than any text of ours */
+    text_reserve(text, (size_t)len);
     va_start(args, format);
     vsnprintf(text->data + text->len, (size_t)len + 1, format, args);
     va_end(args);
@@ -78,10 +70,9 @@ const char *af_text_get(const struct af_text *text)
 
 const char *af_text_take(struct af_text *text, struct af_arena *arena)
 {
-    const char *taken = text->failed ? NULL : af_arena_text(arena, af_text_get(text));
-    arena->failed |= text->failed;
+    const char *taken = af_arena_text(arena, af_text_get(text));
     af_text_release(text);
-    return taken == NULL ? "" : taken;
+    return taken;
 }
 
 /*

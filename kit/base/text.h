@@ -6,18 +6,16 @@
 #define AF_KIT_BASE_TEXT_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /*
  * Growing text on the heap. A zero-initialised one is empty; `data` is NULL or
- * NUL-terminated. Failure is sticky, as in an arena. Release with
- * af_text_release().
+ * NUL-terminated. Release with af_text_release().
  */
 struct af_text {
     char *data;
     size_t len;
     size_t size_bytes;
-    bool failed;
 };
 
 void af_text_release(struct af_text *text);
@@ -28,7 +26,7 @@ void af_text_format(struct af_text *text, const char *format, ...) AF_PRINTF(2, 
 /* The collected text; "" if nothing was added, never NULL. */
 const char *af_text_get(const struct af_text *text);
 
-/* Moves it into the arena; "" and arena->failed if memory ran out. Releases `text`. */
+/* Moves it into the arena, and releases `text`. */
 const char *af_text_take(struct af_text *text, struct af_arena *arena);
 
 /*
@@ -42,7 +40,7 @@ char *af_text_quote(char *buffer, size_t size_bytes, const char *text, size_t le
 /* As af_text_quote(), with the result in an arena; at most `len_max` bytes are shown. */
 const char *af_text_scrub(struct af_arena *arena, const char *text, size_t len_max);
 
-/* A size for people, such as "24.0 GiB" or "850 MiB", in the arena; "" without memory. */
+/* A size for people, such as "24.0 GiB" or "850 MiB", in the arena. */
 const char *af_text_bytes(struct af_arena *arena, int64_t bytes);
 
 bool af_text_is_utf8(const char *text, size_t len);

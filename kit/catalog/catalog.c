@@ -52,8 +52,6 @@ enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span
     made.name = af_arena_text(&made.arena, name);
     enum anyflash_status status = af_catalog_rows_read(bytes, name, &made.arena, &made.wheels,
                                                        &made.count, &made.date, err);
-    if (status == ANYFLASH_OK && made.arena.failed)
-        status = af_fail_memory(err);
     return publish(&made, status, catalog);
 }
 
@@ -96,21 +94,15 @@ enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char
     const char *date = NULL;
     struct af_text rows = {0};
     const char **named = af_arena_array(&catalog->arena, count + 1, sizeof *named);
-    if (named == NULL)
-        return af_fail_memory(err);
     write_rows(paths, count, &rows, named);
     const struct af_span bytes = {af_text_get(&rows), rows.len};
-    enum anyflash_status status =
-        rows.failed ? af_fail_memory(err)
-                    : af_catalog_rows_read(bytes, "wheels on this machine", &catalog->arena,
-                                           &files, &file_count, &date, err);
+    enum anyflash_status status = af_catalog_rows_read(
+        bytes, "wheels on this machine", &catalog->arena, &files, &file_count, &date, err);
     af_text_release(&rows);
     if (status != ANYFLASH_OK || file_count == 0)
         return status;
     struct af_catalog_wheel *all =
         af_arena_array(&catalog->arena, catalog->count + file_count, sizeof *all);
-    if (all == NULL)
-        return af_fail_memory(err);
     memcpy(all, catalog->wheels, catalog->count * sizeof *all);
     for (size_t i = 0; i < file_count; i++) {
         struct af_catalog_wheel *wheel = &all[catalog->count + i];
@@ -120,7 +112,7 @@ enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char
     }
     catalog->wheels = all;
     catalog->count += file_count;
-    return catalog->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
 bool af_catalog_is_torch_free(const struct af_catalog_wheel *wheel)

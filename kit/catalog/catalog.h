@@ -9,7 +9,7 @@
 #define AF_KIT_CATALOG_CATALOG_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/base/text.h"
 #include "kit/catalog/tables.h"
 
@@ -70,7 +70,7 @@ struct af_catalog {
 #define AF_CATALOG_ROWS_MAX 200000u
 #define AF_CATALOG_LINE_BYTES_MAX 16384u
 
-/* Loads the embedded catalog. Fails with NO_MEMORY or INTERNAL. */
+/* Loads the embedded catalog. Fails with INTERNAL. */
 enum anyflash_status af_catalog_load_embedded(struct af_catalog *catalog,
                                               struct anyflash_error *err);
 
@@ -87,7 +87,7 @@ enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span
  * Adds files on this machine to the end of the catalog. What they are for is read from their
  * names, as of published wheels; files whose names are no wheels of a flash-attn package are
  * left out. Pointers into catalog->wheels that were taken before are no longer of this catalog.
- * Fails with NO_MEMORY, or with DATA if a name cannot be shown on a terminal.
+ * Fails with DATA if a name cannot be shown on a terminal.
  */
 enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char *const *paths,
                                           size_t count, struct anyflash_error *err);
@@ -106,7 +106,7 @@ void af_catalog_release(struct af_catalog *catalog);
  */
 bool af_catalog_predates_torch(const struct af_catalog *catalog, int major, int minor);
 
-/* The hash of the wheel's file in hexadecimal; NULL if it is unknown, or the arena failed. */
+/* The hash of the wheel's file in hexadecimal; NULL if it is unknown. */
 const char *af_catalog_sha256(struct af_arena *arena, const struct af_catalog_wheel *wheel);
 
 /* ---- Wheels as JSON lines, the form of data/wheels.jsonl; in catalog_rows.c ---- */
@@ -115,7 +115,7 @@ const char *af_catalog_sha256(struct af_arena *arena, const struct af_catalog_wh
  * Reads the lines of `bytes` into `arena`; `name` is the file's name for errors.
  * A first line {"catalog_date": "2026-08-22"} sets *date_out, which is otherwise
  * NULL. Empty lines are skipped. Fails with DATA ("'name' line 7, field 'torch':
- * ..."), LIMIT or NO_MEMORY.
+ * ...") or LIMIT.
  */
 enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name,
                                           struct af_arena *arena,
@@ -126,9 +126,7 @@ enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name
 /* Appends the first line: the date of the sources, such as "2026-11-21". */
 void af_catalog_write_date(struct af_text *rows, const char *date);
 
-/* Appends one line. Reading it back gives the same wheel. Fails with NO_MEMORY only. */
-enum anyflash_status af_catalog_write_row(struct af_text *rows,
-                                          const struct af_catalog_wheel *wheel,
-                                          struct anyflash_error *err);
+/* Appends one line. Reading it back gives the same wheel. */
+void af_catalog_write_row(struct af_text *rows, const struct af_catalog_wheel *wheel);
 
 #endif

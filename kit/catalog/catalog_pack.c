@@ -13,7 +13,6 @@
 #define HEAD_BYTES 20u
 #define TEXTS_MAX 65535u
 #define FIRST_SLOTS 1024u
-#define INTERNED_MAX (UINT32_MAX / 4u)
 
 static size_t hash_of(const char *text, size_t len)
 {
@@ -38,57 +37,46 @@ static uint32_t *find_slot(const struct af_intern *intern, const char *text, siz
 }
 
 /* Doubles the slots when they are half full. */
-static bool grow_slots(struct af_intern *intern)
+static void grow_slots(struct af_intern *intern)
 {
     if (intern->slot_count > intern->count * 2)
-        return true;
+        return;
     struct af_intern larger = *intern;
     larger.slot_count = intern->slot_count == 0 ? FIRST_SLOTS : intern->slot_count * 2;
-    larger.slots = af_mem_alloc(larger.slot_count * sizeof *larger.slots);
-    if (larger.slots == NULL)
-        return false;
+    larger.slots = af_memory_alloc(larger.slot_count * sizeof *larger.slots);
     memset(larger.slots, 0, larger.slot_count * sizeof *larger.slots);
     for (size_t i = 0; i < intern->count; i++)
         *find_slot(&larger, intern->texts[i], strlen(intern->texts[i])) = (uint32_t)(i + 1);
-    af_mem_free(intern->slots);
+    af_memory_free(intern->slots);
     *intern = larger;
-    return true;
 }
 
-static bool grow_texts(struct af_intern *intern)
+static void grow_texts(struct af_intern *intern)
 {
     if (intern->count < intern->text_capacity)
-        return true;
+        return;
     size_t capacity = intern->text_capacity == 0 ? FIRST_SLOTS : intern->text_capacity * 2;
-    const char **texts = af_mem_resize(intern->texts, capacity * sizeof *texts);
-    if (texts == NULL)
-        return false;
-    intern->texts = texts;
+    intern->texts = af_memory_resize(intern->texts, capacity * sizeof *intern->texts);
     intern->text_capacity = capacity;
-    return true;
 }
 
-bool af_intern_add(struct af_intern *intern, struct af_arena *arena, const char *text,
-                   size_t len, size_t *number_out)
+size_t af_intern_add(struct af_intern *intern, struct af_arena *arena, const char *text,
+                     size_t len)
 {
-    if (intern->count >= INTERNED_MAX || !grow_slots(intern) || !grow_texts(intern))
-        return false;
+    grow_slots(intern);
+    grow_texts(intern);
     uint32_t *slot = find_slot(intern, text, len);
     if (*slot == 0) {
-        char *copy = af_arena_text_n(arena, text, len);
-        if (copy == NULL)
-            return false;
-        intern->texts[intern->count++] = copy;
+        intern->texts[intern->count++] = af_arena_text_n(arena, text, len);
         *slot = (uint32_t)intern->count;
     }
-    *number_out = *slot - 1;
-    return true;
+    return *slot - 1;
 }
 
 void af_intern_release(struct af_intern *intern)
 {
-    af_mem_free(intern->texts);
-    af_mem_free(intern->slots);
+    af_memory_free(intern->texts);
+    af_memory_free(intern->slots);
     *intern = (struct af_intern){0};
 }
 
@@ -112,14 +100,7 @@ static void add_ended(struct af_text *packed, const char *text)
 /* Index + 1 of `text`, which is added if it is new; 0 for NULL. */
 static uint32_t place_of(struct af_intern *texts, struct af_arena *arena, const char *text)
 {
-    size_t number;
-    if (text == NULL)
-        return 0;
-    if (!af_intern_add(texts, arena, text, strlen(text), &number)) {
-        arena->failed = true;
-        return 0;
-    }
-    return (uint32_t)number + 1;
+    return text == NULL ? 0 : (uint32_t)af_intern_add(texts, arena, text, strlen(text)) + 1;
 }
 
 static void add_columns(const struct af_catalog_wheel *wheels, size_t count,
@@ -187,16 +168,11 @@ enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size
     enum anyflash_status status = ANYFLASH_OK;
     af_arena_init(&parts.arena);
     collect(&parts, wheels, count, date == NULL ? "" : date);
-    if (parts.arena.failed || parts.vocabulary.failed || parts.names.failed ||
-        parts.columns.failed)
-        status = af_fail_memory(err);
-    else if (parts.texts.count > TEXTS_MAX)
+    if (parts.texts.count > TEXTS_MAX)
         status = af_fail(err, ANYFLASH_E_LIMIT,
                          "the catalog has too many distinct strings (%zu)", parts.texts.count);
     else
         join(&parts, count, packed);
-    if (status == ANYFLASH_OK && packed->failed)
-        status = af_fail_memory(err);
     af_text_release(&parts.columns);
     af_text_release(&parts.names);
     af_text_release(&parts.vocabulary);
@@ -324,8 +300,6 @@ enum anyflash_status af_catalog_unpack(struct af_span bytes, struct af_arena *ar
                        "the packed catalog is truncated: its counts exceed its size");
     struct af_catalog_wheel *wheels = af_arena_array(arena, count, sizeof *wheels);
     left.texts = af_arena_array(arena, left.text_count, sizeof *left.texts);
-    if (wheels == NULL || left.texts == NULL)
-        return af_fail_memory(err);
     take_texts(&left, number_at(head + 12, 4));
     take_names(&left, number_at(head + 16, 4), wheels, count);
     take_columns(&left, wheels, count);

@@ -15,13 +15,13 @@
 #define AF_KIT_CATALOG_CATALOG_PACK_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/base/text.h"
 #include "kit/catalog/catalog.h"
 
 /*
- * Appends the packed form to `packed`. Fails with NO_MEMORY, or LIMIT when
- * there are more than 65,535 distinct texts.
+ * Appends the packed form to `packed`. Fails with LIMIT when there are more
+ * than 65,535 distinct texts.
  */
 enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size_t count,
                                      const char *date, struct af_text *packed,
@@ -51,12 +51,9 @@ struct af_intern {
     size_t slot_count;
 };
 
-/*
- * Finds the number of `text`; a new text is copied into `arena`. False when
- * memory runs out.
- */
-bool af_intern_add(struct af_intern *intern, struct af_arena *arena, const char *text,
-                   size_t len, size_t *number_out);
+/* The number of `text`; a new text is copied into `arena`. */
+size_t af_intern_add(struct af_intern *intern, struct af_arena *arena, const char *text,
+                     size_t len);
 void af_intern_release(struct af_intern *intern);
 
 #endif

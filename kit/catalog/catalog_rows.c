@@ -21,30 +21,19 @@ void af_catalog_write_date(struct af_text *rows, const char *date)
     af_text_format(rows, "{\"catalog_date\": \"%s\"}\n", date);
 }
 
-/* row under construction; `json` is NULL after an allocation failure */
-struct row {
-    json_t *json;
-    bool failed;
-};
-
-static void set(struct row *row, const char *key, json_t *value)
-{
-    row->failed |= json_object_set_new(row->json, key, value) != 0;
-}
-
-static void set_text(struct row *row, const char *key, const char *text)
+static void set_text(json_t *row, const char *key, const char *text)
 {
     if (text != NULL)
-        set(row, key, json_string(text));
+        json_object_set_new(row, key, json_string(text));
 }
 
-static void set_answer(struct row *row, const char *key, enum af_answer answer)
+static void set_answer(json_t *row, const char *key, enum af_answer answer)
 {
     if (answer != AF_UNKNOWN)
-        set(row, key, json_boolean(answer == AF_YES));
+        json_object_set_new(row, key, json_boolean(answer == AF_YES));
 }
 
-static void set_hash(struct row *row, const char *key, const unsigned char *hash)
+static void set_hash(json_t *row, const char *key, const unsigned char *hash)
 {
     char hex[AF_SHA256_HEX_BYTES];
     if (hash == NULL)
@@ -54,47 +43,40 @@ static void set_hash(struct row *row, const char *key, const unsigned char *hash
 }
 
 /* Stores "8.0 9.0" as a list of texts. */
-static void set_joined(struct row *row, const char *key, const char *text)
+static void set_joined(json_t *row, const char *key, const char *text)
 {
+    if (text == NULL)
+        return;
     json_t *list = json_array();
-    while (text != NULL && *text != '\0') {
+    while (*text != '\0') {
         size_t len = strcspn(text, " ");
-        row->failed |= json_array_append_new(list, json_stringn(text, len)) != 0;
+        json_array_append_new(list, json_stringn(text, len));
         text += len;
         text += strspn(text, " ");
     }
-    if (text != NULL)
-        set(row, key, list);
-    else
-        json_decref(list);
+    json_object_set_new(row, key, list);
 }
 
-enum anyflash_status af_catalog_write_row(struct af_text *rows,
-                                          const struct af_catalog_wheel *wheel,
-                                          struct anyflash_error *err)
+void af_catalog_write_row(struct af_text *rows, const struct af_catalog_wheel *wheel)
 {
-    struct row row = {json_object(), false};
-#define AF_CATALOG_WHEEL_TEXT(member, needed) set_text(&row, #member, wheel->member);
-#define AF_CATALOG_WHEEL_LONG(member, needed) set_text(&row, #member, wheel->member);
-#define AF_CATALOG_WHEEL_JOINED(member) set_joined(&row, #member, wheel->member);
-#define AF_CATALOG_WHEEL_HASH(member) set_hash(&row, #member, wheel->member);
-#define AF_CATALOG_WHEEL_ANSWER(member) set_answer(&row, #member, wheel->member);
+    json_t *row = json_object();
+#define AF_CATALOG_WHEEL_TEXT(member, needed) set_text(row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_LONG(member, needed) set_text(row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_JOINED(member) set_joined(row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_HASH(member) set_hash(row, #member, wheel->member);
+#define AF_CATALOG_WHEEL_ANSWER(member) set_answer(row, #member, wheel->member);
 #define AF_CATALOG_WHEEL_NUMBER(member, type)
 #define AF_CATALOG_WHEEL_FLAG(member)
 #include "kit/catalog/wheel_fields.inc"
-    set_text(&row, "kind", wheel->official ? "official" : "community");
-    set_text(&row, "gpu", wheel->rocm ? "rocm" : "cuda");
-    set_text(&row, "evidence", wheel->listed ? "listed" : "matrix");
-    set_answer(&row, "valid_name", wheel->valid_name ? AF_UNKNOWN : AF_NO);
-    char *line = json_dumps(row.json, JSON_COMPACT);
-    if (line != NULL) {
-        af_text_add(rows, line);
-        af_text_add(rows, "\n");
-    }
-    bool good = line != NULL && !row.failed && !rows->failed;
-    af_mem_free(line);
-    json_decref(row.json);
-    return good ? ANYFLASH_OK : af_fail_memory(err);
+    set_text(row, "kind", wheel->official ? "official" : "community");
+    set_text(row, "gpu", wheel->rocm ? "rocm" : "cuda");
+    set_text(row, "evidence", wheel->listed ? "listed" : "matrix");
+    set_answer(row, "valid_name", wheel->valid_name ? AF_UNKNOWN : AF_NO);
+    char *line = json_dumps(row, JSON_COMPACT);
+    af_text_add(rows, line);
+    af_text_add(rows, "\n");
+    af_memory_free(line);
+    json_decref(row);
 }
 
 #define NUMBER_MAX 9999
@@ -123,20 +105,10 @@ static bool bad(struct reading *reading, const char *field, const char *problem)
     return false;
 }
 
-static bool no_memory(struct reading *reading)
-{
-    if (reading->status == ANYFLASH_OK)
-        reading->status = af_fail_memory(reading->err);
-    return false;
-}
-
 static const char *intern(struct reading *reading, const char *text)
 {
-    size_t number;
-    if (af_intern_add(&reading->texts, reading->arena, text, strlen(text), &number))
-        return reading->texts.texts[number];
-    no_memory(reading);
-    return NULL;
+    size_t number = af_intern_add(&reading->texts, reading->arena, text, strlen(text));
+    return reading->texts.texts[number];
 }
 
 /*
@@ -182,7 +154,7 @@ static bool read_text(struct reading *reading, const json_t *row, const char *fi
     if (!get_text(reading, row, field, needed, &text))
         return false;
     *text_out = text == NULL ? NULL : intern(reading, text);
-    return text == NULL || *text_out != NULL;
+    return true;
 }
 
 static bool read_long(struct reading *reading, const json_t *row, const char *field,
@@ -192,7 +164,7 @@ static bool read_long(struct reading *reading, const json_t *row, const char *fi
     if (!get_text(reading, row, field, needed, &text))
         return false;
     *text_out = af_arena_text(reading->arena, text);
-    return reading->arena->failed ? no_memory(reading) : true;
+    return true;
 }
 
 static bool read_hash(struct reading *reading, const json_t *row, const char *field,
@@ -208,7 +180,7 @@ static bool read_hash(struct reading *reading, const json_t *row, const char *fi
         return bad(reading, field, "is not 64 hexadecimal digits");
     *hash_out =
         (const unsigned char *)af_arena_text_n(reading->arena, (const char *)hash, sizeof hash);
-    return *hash_out != NULL || no_memory(reading);
+    return true;
 }
 
 static bool read_answer(struct reading *reading, const json_t *row, const char *field,
@@ -301,26 +273,21 @@ static bool read_sms(struct reading *reading, const json_t *row, const char *fie
         if (good)
             af_text_format(&joined, "%s%s", i == 0 ? "" : " ", sm);
     }
-    if (good && !joined.failed)
+    if (good)
         *sm_out = intern(reading, af_text_get(&joined));
-    bool failed = joined.failed;
     af_text_release(&joined);
-    if (!good)
-        return bad(reading, field, "holds an item that is not like '8.0' or 'gfx942'");
-    return failed ? no_memory(reading) : *sm_out != NULL;
+    return good || bad(reading, field, "holds an item that is not like '8.0' or 'gfx942'");
 }
 
 /* Stores the version's number in discovery order; rank_versions() replaces it. */
 static bool read_version(struct reading *reading, struct af_catalog_wheel *wheel)
 {
     struct af_version version;
-    size_t number;
     size_t len = strlen(wheel->version);
     if (!af_version_parse(wheel->version, len, &version) || version.local[0] != '\0')
         return bad(reading, "version", "is not a public version");
-    if (!af_intern_add(&reading->versions, reading->arena, wheel->version, len, &number))
-        return no_memory(reading);
-    wheel->version_rank = (int32_t)number;
+    wheel->version_rank =
+        (int32_t)af_intern_add(&reading->versions, reading->arena, wheel->version, len);
     return true;
 }
 
@@ -385,30 +352,27 @@ static int compare_ranked(const void *a, const void *b)
 }
 
 /* Turns version_rank from discovery order into the order of versions. */
-static bool rank_versions(struct reading *reading, struct af_catalog_wheel *wheels,
+static void rank_versions(struct reading *reading, struct af_catalog_wheel *wheels,
                           size_t count)
 {
     size_t known = reading->versions.count;
-    struct ranked *ranked = af_mem_alloc(known * sizeof *ranked);
-    int32_t *ranks = af_mem_alloc(known * sizeof *ranks);
-    bool good = ranked != NULL && ranks != NULL;
-    for (size_t i = 0; good && i < known; i++) {
+    struct ranked *ranked = af_memory_alloc(known * sizeof *ranked);
+    int32_t *ranks = af_memory_alloc(known * sizeof *ranks);
+    for (size_t i = 0; i < known; i++) {
         const char *text = reading->versions.texts[i];
         ranked[i].number = i;
         af_version_parse(text, strlen(text), &ranked[i].version);
     }
-    if (good)
-        qsort(ranked, known, sizeof *ranked, compare_ranked);
+    qsort(ranked, known, sizeof *ranked, compare_ranked);
     int32_t rank = 0;
-    for (size_t i = 0; good && i < known; i++) {
+    for (size_t i = 0; i < known; i++) {
         rank += i > 0 && compare_ranked(&ranked[i - 1], &ranked[i]) != 0;
         ranks[ranked[i].number] = rank;
     }
-    for (size_t i = 0; good && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         wheels[i].version_rank = ranks[wheels[i].version_rank];
-    af_mem_free(ranks);
-    af_mem_free(ranked);
-    return good || no_memory(reading);
+    af_memory_free(ranks);
+    af_memory_free(ranked);
 }
 
 static bool is_blank(struct af_span line)
@@ -463,12 +427,13 @@ enum anyflash_status af_catalog_rows_read(struct af_span bytes, const char *name
         return af_fail(err, ANYFLASH_E_LIMIT, "the catalog has more than %u rows",
                        AF_CATALOG_ROWS_MAX);
     struct af_catalog_wheel *wheels = af_arena_array(arena, capacity, sizeof *wheels);
-    bool good = wheels != NULL || no_memory(&reading);
+    bool good = true;
     while (good && af_text_line(&bytes, &line)) {
         reading.line++;
         good = is_blank(line) || read_line(&reading, line, wheels, &count, &date);
     }
-    good = good && rank_versions(&reading, wheels, count);
+    if (good)
+        rank_versions(&reading, wheels, count);
     af_intern_release(&reading.texts);
     af_intern_release(&reading.versions);
     if (!good)

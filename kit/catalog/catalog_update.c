@@ -72,10 +72,8 @@ struct asset {
 };
 
 /* Appends the row of the file whose name is `wheel`. */
-static enum anyflash_status add_row(const struct asset *asset,
-                                    const struct af_wheel_name *wheel,
-                                    const struct af_listing_source *source,
-                                    struct af_text *rows, struct anyflash_error *err)
+static void add_row(const struct asset *asset, const struct af_wheel_name *wheel,
+                    const struct af_listing_source *source, struct af_text *rows)
 {
     char version[AF_WHEEL_NAME_BYTES];
     char glibc[GLIBC_BYTES];
@@ -112,7 +110,7 @@ static enum anyflash_status add_row(const struct asset *asset,
         .rocm = local.rocm,
         .listed = true,
     };
-    return af_catalog_write_row(rows, &row, err);
+    af_catalog_write_row(rows, &row);
 }
 
 /* Whether the file name is that of a wheel of a flash-attn package. */
@@ -129,7 +127,7 @@ bool af_listing_add_file(const char *filename, const struct af_listing_source *s
     const struct asset asset = {.filename = filename};
     if (!read_name(filename, &wheel))
         return false;
-    rows->failed |= add_row(&asset, &wheel, source, rows, NULL) != ANYFLASH_OK;
+    add_row(&asset, &wheel, source, rows);
     return true;
 }
 
@@ -151,8 +149,9 @@ static enum anyflash_status read_asset(const json_t *json, const char *tag, cons
         return ANYFLASH_OK;
     if (!af_starts_with(asset.url, source->files))
         return no_listing(name, "a file is not among its project's releases", err);
-    return read_name(asset.filename, &wheel) ? add_row(&asset, &wheel, source, rows, err)
-                                             : ANYFLASH_OK;
+    if (read_name(asset.filename, &wheel))
+        add_row(&asset, &wheel, source, rows);
+    return ANYFLASH_OK;
 }
 
 static enum anyflash_status read_release(const json_t *release, const char *name,
@@ -206,20 +205,17 @@ enum anyflash_status af_catalog_stored_write(const struct af_catalog *catalog,
     char head[HEAD_BYTES + 1];
     enum anyflash_status status =
         af_catalog_pack(catalog->wheels, catalog->count, catalog->date, &packed, err);
-    size_t capacity = ZSTD_compressBound(packed.len);
-    char *bytes = status == ANYFLASH_OK ? af_mem_alloc(capacity) : NULL;
-    if (bytes != NULL) {
+    if (status == ANYFLASH_OK) {
+        size_t capacity = ZSTD_compressBound(packed.len);
+        char *bytes = af_memory_alloc(capacity);
         size_t len = ZSTD_compress(bytes, capacity, packed.data, packed.len, COMPRESSION_LEVEL);
+        if (ZSTD_isError(len))
+            af_memory_end();
         make_head(head);
         af_text_add_n(stored, head, HEAD_BYTES);
-        if (ZSTD_isError(len))
-            stored->failed = true;
-        else
-            af_text_add_n(stored, bytes, len);
+        af_text_add_n(stored, bytes, len);
+        af_memory_free(bytes);
     }
-    if (status == ANYFLASH_OK && (bytes == NULL || stored->failed))
-        status = af_fail_memory(err);
-    af_mem_free(bytes);
     af_text_release(&packed);
     return status;
 }
@@ -241,9 +237,8 @@ static enum anyflash_status load(struct af_catalog *catalog, struct af_span file
     if (status == ANYFLASH_OK)
         status = af_catalog_unpack(bytes, &catalog->arena, &catalog->wheels, &catalog->count,
                                    &catalog->date, err);
-    if (status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY)
-        return status;
-    return af_fail(err, ANYFLASH_E_DATA, "'%s' is corrupt", shown);
+    return status == ANYFLASH_OK ? ANYFLASH_OK
+                                 : af_fail(err, ANYFLASH_E_DATA, "'%s' is corrupt", shown);
 }
 
 enum anyflash_status af_catalog_stored_parse(struct af_catalog *catalog, struct af_span bytes,

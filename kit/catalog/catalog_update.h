@@ -27,8 +27,7 @@ struct af_listing_source {
 
 /*
  * Appends the row of one file that is not in a release; without a URL. Returns false, and adds
- * nothing, if its name is not that of a flash-attn package's wheel. The caller checks
- * rows->failed.
+ * nothing, if its name is not that of a flash-attn package's wheel.
  */
 bool af_listing_add_file(const char *filename, const struct af_listing_source *source,
                          struct af_text *rows);
@@ -43,14 +42,14 @@ enum anyflash_status af_listing_read(struct af_span page, const char *name,
                                      struct af_text *rows, size_t *releases_out,
                                      struct anyflash_error *err);
 
-/* Appends the file's bytes to `stored`. Fails with NO_MEMORY or LIMIT. */
+/* Appends the file's bytes to `stored`. Fails with LIMIT. */
 enum anyflash_status af_catalog_stored_write(const struct af_catalog *catalog,
                                              struct af_text *stored,
                                              struct anyflash_error *err);
 
 /*
  * Loads the bytes of such a file; `name` is its name for errors. The catalog's
- * name becomes "updated". Fails with NO_MEMORY, DATA (damaged), or UNSUPPORTED
+ * name becomes "updated". Fails with DATA (damaged), or UNSUPPORTED
  * when it was made from another embedded catalog. `bytes` is not needed
  * afterwards.
  */

@@ -70,7 +70,7 @@ static const char *nearest(const struct af_catalog *catalog, const char *name,
     const char **names = af_arena_array(arena, PUBLISHERS_MAX, sizeof *names);
     size_t count = 0;
     const char *last = NULL; /* equal sources share one text */
-    for (size_t i = 0; !arena->failed && i < catalog->count && count < PUBLISHERS_MAX; i++) {
+    for (size_t i = 0; i < catalog->count && count < PUBLISHERS_MAX; i++) {
         const char *source = catalog->wheels[i].source;
         bool found = source == last;
         last = source;
@@ -80,7 +80,7 @@ static const char *nearest(const struct af_catalog *catalog, const char *name,
         if (!found)
             names[count++] = af_arena_text_n(arena, source, af_publisher_len(source));
     }
-    return arena->failed ? NULL : af_nearest(name, names, count);
+    return af_nearest(name, names, count);
 }
 
 /* A list while it is read. */
@@ -120,24 +120,13 @@ static enum anyflash_status add_name(struct reading *reading, const char *name)
     *reading->hint_out = near != NULL
                              ? af_arena_format(reading->arena, "did you mean '%s'?", near)
                              : "`anyflash find --json` names the publisher of each wheel";
-    if (reading->arena->failed)
-        return af_fail_memory(reading->err);
     return af_fail(reading->err, ANYFLASH_E_ARGUMENT,
                    "%s: the catalog has no wheel published by '%s'", reading->from,
                    af_text_quote(shown, sizeof shown, name, strlen(name)));
 }
 
-/* Starts an empty list. */
-static enum anyflash_status begin(struct reading *reading)
-{
-    reading->names = af_arena_array(reading->arena, NAMES_MAX, sizeof *reading->names);
-    return reading->names == NULL ? af_fail_memory(reading->err) : ANYFLASH_OK;
-}
-
 static enum anyflash_status end(const struct reading *reading, struct af_publishers *list_out)
 {
-    if (reading->arena->failed)
-        return af_fail_memory(reading->err);
     if (reading->count == 0)
         return af_fail(reading->err, ANYFLASH_E_ARGUMENT,
                        "%s: the list of publishers is empty, so no wheel is allowed",
@@ -151,13 +140,16 @@ enum anyflash_status af_publishers_read(const struct af_catalog *catalog, const 
                                         struct af_publishers *list_out, const char **hint_out,
                                         struct anyflash_error *err)
 {
-    struct reading reading = {
-        .catalog = catalog, .from = from, .arena = arena, .hint_out = hint_out, .err = err};
-    enum anyflash_status status = begin(&reading);
+    struct reading reading = {.catalog = catalog,
+                              .from = from,
+                              .arena = arena,
+                              .names = af_arena_array(arena, NAMES_MAX, sizeof(char *)),
+                              .hint_out = hint_out,
+                              .err = err};
+    enum anyflash_status status = ANYFLASH_OK;
     for (const char *at = text; status == ANYFLASH_OK && *at != '\0';) {
         size_t len = strcspn(at, ",");
-        const char *name = af_arena_text_n(arena, at, len);
-        status = name == NULL ? af_fail_memory(err) : add_name(&reading, name);
+        status = add_name(&reading, af_arena_text_n(arena, at, len));
         at += len;
         at += *at == ',';
     }
@@ -168,8 +160,8 @@ static enum anyflash_status read_array(struct reading *reading,
                                        const struct af_toml_item *array,
                                        struct af_publishers *list_out)
 {
-    enum anyflash_status status = begin(reading);
-    if (status == ANYFLASH_OK && array->kind != AF_TOML_ARRAY)
+    enum anyflash_status status = ANYFLASH_OK;
+    if (array->kind != AF_TOML_ARRAY)
         status =
             af_fail(reading->err, ANYFLASH_E_DATA,
                     "%s: publishers is not a list, such as [\"Dao-AILab\"]", reading->from);
@@ -210,8 +202,12 @@ enum anyflash_status af_publishers_read_toml(const struct af_catalog *catalog,
                                              struct af_publishers *list_out,
                                              const char **hint_out, struct anyflash_error *err)
 {
-    struct reading reading = {
-        .catalog = catalog, .from = from, .arena = arena, .hint_out = hint_out, .err = err};
+    struct reading reading = {.catalog = catalog,
+                              .from = from,
+                              .arena = arena,
+                              .names = af_arena_array(arena, NAMES_MAX, sizeof(char *)),
+                              .hint_out = hint_out,
+                              .err = err};
     struct af_toml toml;
     *list_out = (struct af_publishers){0};
     /* Other files of a project need not be valid for us. */

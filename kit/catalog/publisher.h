@@ -36,7 +36,7 @@ struct af_publishers {
 /*
  * Reads the list "Dao-AILab,mjun0812" into the arena. Fails with ARGUMENT if it is empty or
  * names a publisher that the catalog does not have (*hint_out, arena text, then says which ones
- * it has), LIMIT or NO_MEMORY. `from` is for messages.
+ * it has) or LIMIT. `from` is for messages.
  */
 enum anyflash_status af_publishers_read(const struct af_catalog *catalog, const char *text,
                                         const char *from, struct af_arena *arena,

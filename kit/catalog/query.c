@@ -1,7 +1,6 @@
 /*
  * query.c: parses the terms of `anyflash find`, and finds the wheels that match
- * them, in order. A term is KEY OPERATOR VALUE, or text that must occur in the
- * file name.
+ * them, in order. A term is KEY=VALUE, or text that must occur in the file name.
  *
  * A value that a wheel does not state matches nothing, with one exception: pure
  * Python wheels do not depend on torch, CUDA, ABI, GPU or glibc, and match all
@@ -20,25 +19,13 @@
 #include "kit/formats/version.h"
 
 #define AF_QUERY_PARTS_MAX 3
-
 #define WORD_BYTES_MAX 256
 #define KEYS_TEXT_BYTES 160
 
 struct key;
 
-/* How a wheel's value must compare with the term's: a set of the orders that match. */
-enum af_query_operator {
-    BELOW = 1,
-    EQUAL = 2,
-    ABOVE = 4,
-    NOT_EQUAL = BELOW | ABOVE,
-    AT_MOST = BELOW | EQUAL,
-    AT_LEAST = ABOVE | EQUAL
-};
-
 struct af_query_word {
     const struct key *key;
-    enum af_query_operator op;
     const char *text;              /* the value; of a version: its specifier */
     int parts[AF_QUERY_PARTS_MAX]; /* of numbers, "12.8" */
     int part_count;
@@ -46,15 +33,6 @@ struct af_query_word {
     int cuda_count;
     bool free_threaded;    /* of python, "3.13t" */
     enum af_answer answer; /* of abi */
-};
-
-/* Longer operators come before their prefixes. */
-static const struct {
-    const char *text;
-    enum af_query_operator op;
-} operators[] = {
-    {"==", EQUAL}, {"!=", NOT_EQUAL}, {">=", AT_LEAST}, {"<=", AT_MOST},
-    {"=", EQUAL},  {">", ABOVE},      {"<", BELOW},
 };
 
 /* A word while it is parsed. */
@@ -96,10 +74,8 @@ static bool read_torch(const struct input *input, const char *value, struct af_q
     size_t len = strcspn(value, "+");
     const char *build = value + len;
     const char *release = af_arena_text_n(input->arena, value, len);
-    if (release == NULL)
-        return true; /* the arena has failed, which is reported at the end */
-    if (*build != '\0' && (word->op != EQUAL || !af_starts_with(build, "+cu") ||
-                           !af_parse_i64(build + 3, 80, 999, &digits)))
+    if (*build != '\0' &&
+        (!af_starts_with(build, "+cu") || !af_parse_i64(build + 3, 80, 999, &digits)))
         return false;
     if (*build != '\0') {
         word->cuda[0] = (int)(digits / 10);
@@ -116,11 +92,9 @@ static bool read_python(const struct input *input, const char *value,
     size_t len = strlen(value);
     word->free_threaded = len > 1 && value[len - 1] == 't';
     char *text = af_arena_text_n(input->arena, value, len - word->free_threaded);
-    if (text == NULL)
-        return true; /* the arena has failed, which is reported at the end */
     if (af_starts_with(text, "cp") && strchr(text, '.') == NULL && strlen(text) > 3)
         text = af_arena_format(input->arena, "%c.%s", text[2], text + 3);
-    return text == NULL || (read_parts(input, text, word) && word->part_count <= 2);
+    return read_parts(input, text, word) && word->part_count <= 2;
 }
 
 /* "9.0", "90", "sm_90", "sm90": the last digit is the minor. */
@@ -160,19 +134,12 @@ static bool read_version(const struct input *input, const char *value,
                          struct af_query_word *word)
 {
     struct af_version version;
-    bool exact = word->op == EQUAL || word->op == NOT_EQUAL;
-    const char *sign = "";
-    for (size_t i = AF_COUNT(operators); i-- > 0;)
-        sign = operators[i].op == word->op ? operators[i].text : sign;
-    bool plain = af_version_parse(value, strlen(value), &version);
-    bool any_below = exact && plain && version.release_count <= 2 &&
-                     !af_version_is_prerelease(&version) && version.post < 0 &&
-                     version.local[0] == '\0';
-    if (strchr(value, ',') != NULL)
+    if (!af_version_parse(value, strlen(value), &version))
         return false;
-    word->text = af_arena_format(input->arena, "%s%s%s", sign, value, any_below ? ".*" : "");
-    af_version_parse("0", 1, &version);
-    return word->text == NULL || af_specifier_contains(word->text, &version) != AF_UNKNOWN;
+    bool any_below = version.release_count <= 2 && !af_version_is_prerelease(&version) &&
+                     version.post < 0 && version.local[0] == '\0';
+    word->text = af_arena_format(input->arena, "==%s%s", value, any_below ? ".*" : "");
+    return true;
 }
 
 static bool is_pure(const struct af_catalog_wheel *wheel)
@@ -180,50 +147,41 @@ static bool is_pure(const struct af_catalog_wheel *wheel)
     return strcmp(wheel->abi, "none") == 0;
 }
 
-/* Compares the wheel's numbers with the term's; a missing number counts as equal. */
-static int order_of(const struct af_query_word *word, const int *numbers)
-{
-    for (int i = 0; i < word->part_count; i++) {
-        if (numbers[i] >= 0 && numbers[i] != word->parts[i])
-            return numbers[i] > word->parts[i] ? 1 : -1;
-    }
-    return 0;
-}
-
-static bool holds_numbers(const struct af_query_word *word,
+/* Whether the wheel's numbers are the term's; one that a side does not have counts as equal. */
+static bool holds_numbers(const int *wanted, int wanted_count,
                           const struct af_catalog_wheel *wheel, const int *numbers)
 {
     if (numbers[0] < 0)
         return is_pure(wheel);
-    int order = order_of(word, numbers);
-    return (word->op & (order < 0 ? BELOW : order > 0 ? ABOVE : EQUAL)) != 0;
+    for (int i = 0; i < wanted_count; i++)
+        if (numbers[i] >= 0 && numbers[i] != wanted[i])
+            return false;
+    return true;
 }
 
 static bool holds_torch(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
     int torch[] = {wheel->torch_major, wheel->torch_minor, wheel->torch_patch};
     int cuda[] = {wheel->cuda_major, wheel->cuda_minor, -1};
-    struct af_query_word build = {.op = EQUAL, .part_count = word->cuda_count};
-    memcpy(build.parts, word->cuda, sizeof build.parts);
-    return holds_numbers(word, wheel, torch) &&
-           (build.part_count == 0 || holds_numbers(&build, wheel, cuda));
+    return holds_numbers(word->parts, word->part_count, wheel, torch) &&
+           (word->cuda_count == 0 || holds_numbers(word->cuda, word->cuda_count, wheel, cuda));
 }
 
 static bool holds_cuda(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
-    return holds_numbers(word, wheel, (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
+    return holds_numbers(word->parts, word->part_count, wheel,
+                         (int[]){wheel->cuda_major, wheel->cuda_minor, -1});
 }
 
-/* "glibc=2.31" matches wheels that load with it; the other operators compare. */
-static bool holds_glibc(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
+/* "glibc=2.31" matches wheels that load with it. */
+static bool loads_with_glibc(const struct af_query_word *word,
+                             const struct af_catalog_wheel *wheel)
 {
-    int numbers[] = {wheel->glibc_minor < 0 ? -1 : 2, wheel->glibc_minor, -1};
-    struct af_query_word loads = *word;
-    if (word->op == EQUAL)
-        loads.op = AT_MOST;
-    if (word->op == NOT_EQUAL)
-        loads.op = ABOVE;
-    return holds_numbers(&loads, wheel, numbers);
+    if (wheel->glibc_minor < 0)
+        return is_pure(wheel);
+    return word->parts[0] > 2 ||
+           (word->parts[0] == 2 &&
+            (word->part_count == 1 || wheel->glibc_minor <= word->parts[1]));
 }
 
 static bool loads_in_python(const struct af_query_word *word,
@@ -339,29 +297,25 @@ static bool is_for_gpu(const struct af_query_word *word, const struct af_catalog
 /* The keys of a search: what each accepts, and when it matches a wheel. */
 static const struct key {
     const char *name;
-    bool ordered; /* accepts <, <=, >, >= */
-    /*
-     * of an ordered key: whether the term matches; else whether it matches with the operator =
-     */
     bool (*holds)(const struct af_query_word *word, const struct af_catalog_wheel *wheel);
     /* false if the value is wrong; NULL: any text is right */
     bool (*read)(const struct input *input, const char *value, struct af_query_word *word);
     const char *problem; /* of wrong values */
 } keys[] = {
-    {"torch", true, holds_torch, read_torch,
-     "the value is not a version of torch: 2.9, 2.9.1 or, with =, 2.9.1+cu128"},
-    {"python", false, loads_in_python, read_python,
+    {"torch", holds_torch, read_torch,
+     "the value is not a version of torch: 2.9, 2.9.1 or 2.9.1+cu128"},
+    {"python", loads_in_python, read_python,
      "the value is not a Python version like 3.12 or 3.13t"},
-    {"cuda", true, holds_cuda, read_parts, "the value is not a number like 12 or 12.8"},
-    {"abi", false, has_answer, read_answer, "the value is not one of true, false, unknown"},
-    {"platform", false, is_platform, NULL, NULL},
-    {"package", false, is_package, NULL, NULL},
-    {"version", true, has_version, read_version,
+    {"cuda", holds_cuda, read_parts, "the value is not a number like 12 or 12.8"},
+    {"abi", has_answer, read_answer, "the value is not one of true, false, unknown"},
+    {"platform", is_platform, NULL, NULL},
+    {"package", is_package, NULL, NULL},
+    {"version", has_version, read_version,
      "the value is not a version like 2.8 or 2.8.3.post1"},
-    {"source", false, is_source, NULL, NULL},
-    {"sm", false, serves_sm, read_sm, "the value is not a GPU like 9.0 or sm_90"},
-    {"glibc", true, holds_glibc, read_parts, "the value is not a number like 12 or 12.8"},
-    {"gpu", false, is_for_gpu, read_gpu,
+    {"source", is_source, NULL, NULL},
+    {"sm", serves_sm, read_sm, "the value is not a GPU like 9.0 or sm_90"},
+    {"glibc", loads_with_glibc, read_parts, "the value is not a number like 12 or 12.8"},
+    {"gpu", is_for_gpu, read_gpu,
      "gpu is cuda or rocm; a GPU of NVIDIA's is named by its compute capability, like sm=9.0"},
 };
 
@@ -375,8 +329,7 @@ static enum anyflash_status refuse_key(const struct input *input, size_t key_len
     const char *typed = af_arena_text_n(input->arena, input->word, key_len);
     for (size_t i = 0; i < AF_COUNT(keys); i++)
         names[i] = keys[i].name;
-    const char *near =
-        typed == NULL || key_len == 0 ? NULL : af_nearest(typed, names, AF_COUNT(keys));
+    const char *near = key_len == 0 ? NULL : af_nearest(typed, names, AF_COUNT(keys));
     snprintf(problem, sizeof problem, "no such key; %s%s%skeys are",
              near == NULL ? "" : "did you mean ", near == NULL ? "" : near,
              near == NULL ? "" : "? ");
@@ -397,37 +350,22 @@ static const struct key *find_key(const char *text, size_t len)
     return NULL;
 }
 
-/* Finds the operator at `at`; returns its length, or 0. */
-static size_t find_operator(const char *at, enum af_query_operator *op_out)
-{
-    for (size_t i = 0; i < AF_COUNT(operators); i++) {
-        if (af_starts_with(at, operators[i].text)) {
-            *op_out = operators[i].op;
-            return strlen(operators[i].text);
-        }
-    }
-    return 0;
-}
-
 static enum anyflash_status read_word(const struct input *input, struct af_query_word *word)
 {
     size_t key_len = strcspn(input->word, "=!<>");
     const char *at = input->word + key_len;
-    *word = (struct af_query_word){.key = &in_name, .op = EQUAL};
+    *word = (struct af_query_word){.key = &in_name};
     if (strlen(input->word) > WORD_BYTES_MAX)
         return refuse(input, "the word is too long");
     if (*input->word == '\0')
         return refuse(input, "an empty word");
-    size_t len = find_operator(at, &word->op);
-    const char *value = *at == '\0' ? input->word : at + len;
+    const char *value = *at == '\0' ? input->word : at + 1 + (at[1] == '=');
     if (*at != '\0') {
         word->key = find_key(input->word, key_len);
         if (word->key == NULL)
             return refuse_key(input, key_len);
-        if (len == 0)
-            return refuse(input, "operators are =, !=, <, <=, >, >=");
-        if (!word->key->ordered && word->op != EQUAL && word->op != NOT_EQUAL)
-            return refuse(input, "this key takes = and != only");
+        if (*at != '=')
+            return refuse(input, "a term is KEY=VALUE; there is no other operator");
         if (*value == '\0')
             return refuse(input, "the value is missing");
     }
@@ -445,28 +383,20 @@ enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
         return af_fail(err, ANYFLASH_E_ARGUMENT, "more than %d search words",
                        AF_QUERY_WORDS_MAX);
     struct af_query_word *parsed = af_arena_array(arena, word_count, sizeof *parsed);
-    for (size_t i = 0; parsed != NULL && i < word_count; i++) {
+    for (size_t i = 0; i < word_count; i++) {
         struct input input = {words[i], arena, err};
         enum anyflash_status status = read_word(&input, &parsed[i]);
         if (status != ANYFLASH_OK)
             return status;
     }
-    if (arena->failed)
-        return af_fail_memory(err);
     *query_out = (struct af_query){parsed, word_count};
     return ANYFLASH_OK;
-}
-
-static bool holds(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
-{
-    bool right = word->key->holds(word, wheel);
-    return word->key->ordered ? right : right == (word->op == EQUAL);
 }
 
 static bool matches(const struct af_query *query, const struct af_catalog_wheel *wheel)
 {
     for (size_t i = 0; i < query->count; i++) {
-        if (!holds(&query->words[i], wheel))
+        if (!query->words[i].key->holds(&query->words[i], wheel))
             return false;
     }
     return true;
@@ -503,16 +433,13 @@ static int compare(const void *left, const void *right, const void *context)
     return order != 0 ? order : (a > b) - (a < b);
 }
 
-enum anyflash_status af_query_run(const struct af_query *query,
-                                  const struct af_catalog *catalog, struct af_arena *arena,
-                                  const struct af_catalog_wheel *const **wheels_out,
-                                  size_t *count_out, struct anyflash_error *err)
+void af_query_run(const struct af_query *query, const struct af_catalog *catalog,
+                  struct af_arena *arena, const struct af_catalog_wheel *const **wheels_out,
+                  size_t *count_out)
 {
     const struct af_catalog_wheel **found =
         af_arena_array(arena, catalog->count, sizeof *found);
     size_t count = 0;
-    if (found == NULL)
-        return af_fail_memory(err);
     for (size_t i = 0; i < catalog->count; i++) {
         if (matches(query, &catalog->wheels[i]))
             found[count++] = &catalog->wheels[i];
@@ -520,13 +447,12 @@ enum anyflash_status af_query_run(const struct af_query *query,
     af_sort(found, count, sizeof *found, compare, NULL);
     *wheels_out = found;
     *count_out = count;
-    return ANYFLASH_OK;
 }
 
 static bool is_built_for(const struct af_query_word *torch, const struct af_catalog *catalog)
 {
     for (size_t i = 0; i < catalog->count; i++)
-        if (catalog->wheels[i].torch_major >= 0 && holds(torch, &catalog->wheels[i]))
+        if (catalog->wheels[i].torch_major >= 0 && holds_torch(torch, &catalog->wheels[i]))
             return true;
     return false;
 }
@@ -536,10 +462,10 @@ const char *af_query_unbuilt_torch(const struct af_query *query,
 {
     for (size_t i = 0; i < query->count; i++) {
         const struct af_query_word *word = &query->words[i];
-        if (word->key != &keys[0] || word->op != EQUAL || is_built_for(word, catalog))
+        if (word->key != &keys[0] || is_built_for(word, catalog))
             continue;
         const char *text = af_arena_format(arena, "%d", word->parts[0]);
-        for (int part = 1; part < word->part_count && text != NULL; part++)
+        for (int part = 1; part < word->part_count; part++)
             text = af_arena_format(arena, "%s.%d", text, word->parts[part]);
         return text;
     }

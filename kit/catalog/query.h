@@ -1,7 +1,7 @@
 /*
  * query.h: the query language of `anyflash find`: terms that must all match.
  *
- * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version>=2.8",
+ * "torch=2.9 python=3.12 cuda=12 abi=true platform=linux_x86_64 version=2.8",
  * or a word without a key, which must occur in the file name.
  *
  * A number also matches more exact values: torch=2.9 matches 2.9 and 2.9.1; and
@@ -37,10 +37,9 @@ enum anyflash_status af_query_parse(const char *const *words, size_t word_count,
  * (flash_attn first), newest version first, official before community, then by
  * source, file name and row.
  */
-enum anyflash_status af_query_run(const struct af_query *query,
-                                  const struct af_catalog *catalog, struct af_arena *arena,
-                                  const struct af_catalog_wheel *const **wheels_out,
-                                  size_t *count_out, struct anyflash_error *err);
+void af_query_run(const struct af_query *query, const struct af_catalog *catalog,
+                  struct af_arena *arena, const struct af_catalog_wheel *const **wheels_out,
+                  size_t *count_out);
 
 /*
  * The torch that the query asks for ("9.9", in `arena`), if no wheel of the catalog was built

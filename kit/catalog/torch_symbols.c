@@ -72,12 +72,11 @@ static bool make_starts(struct af_catalog_torch_symbols *symbols)
 {
     uint32_t *starts = af_arena_array(&symbols->arena, RUNS + 1, sizeof *starts);
     uint32_t next = 0;
-    for (size_t i = 0; starts != NULL && i < RUNS; i++) {
+    for (size_t i = 0; i < RUNS; i++) {
         starts[i] = next;
         next += symbols->bytes[HEAD_BYTES + i];
     }
-    if (starts != NULL)
-        starts[RUNS] = next;
+    starts[RUNS] = next;
     symbols->starts = starts;
     return next == symbols->name_count;
 }
@@ -114,7 +113,7 @@ static enum anyflash_status open_names(struct af_catalog_torch_symbols *symbols,
         bytes.len != HEAD_BYTES + RUNS + (symbols->rest_bytes + 2) * symbols->name_count +
                          8 * symbols->pattern_count * symbols->build_count ||
         !make_starts(symbols) || !patterns_are_there(symbols))
-        return symbols->arena.failed ? af_fail_memory(err) : bad_table(err);
+        return bad_table(err);
     return ANYFLASH_OK;
 }
 
@@ -380,6 +379,7 @@ enum anyflash_status af_catalog_torch_symbols_choose(
     struct question question = {.platform = platform, .variant = "", .patch = -1};
     struct af_catalog_torch_choice chosen = {
         .major_number = -1, .minor_number = -1, .cuda_major = -1};
+    (void)err;
     bool is_version = af_version_parse(version, strlen(version), &question.version);
     if (is_version && question.version.release_count >= 2) {
         char local[AF_VERSION_LOCAL_BYTES];
@@ -393,8 +393,6 @@ enum anyflash_status af_catalog_torch_symbols_choose(
     } else {
         chosen.note = refusal(&question, false, symbols, arena);
     }
-    if (arena->failed)
-        return af_fail_memory(err);
     *out = chosen;
     return ANYFLASH_OK;
 }

@@ -15,7 +15,7 @@
 #define AF_KIT_CATALOG_TORCH_SYMBOLS_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/formats/binary.h"
 
 #define AF_CATALOG_TORCH_LIBRARIES_MAX 64u
@@ -64,7 +64,7 @@ struct af_catalog_torch_symbols {
 };
 
 /*
- * Unpacks the names (a few milliseconds, 4 MB). Fails with NO_MEMORY, or INTERNAL
+ * Unpacks the names (a few milliseconds, 4 MB). Fails with INTERNAL
  * when the embedded data is invalid. Once loaded, safe from any thread.
  */
 enum anyflash_status af_catalog_torch_symbols_load(struct af_catalog_torch_symbols *symbols,
@@ -112,7 +112,7 @@ struct af_catalog_torch_choice {
  * libraries of another CUDA variant can be used, or of another platform if that has
  * no such build, with the CUDA libraries of a build that has that CUDA version, or
  * that major. ROCm builds, pre-releases and invalid versions have no build. Texts are
- * in `arena`. Fails with NO_MEMORY only.
+ * in `arena`.
  */
 enum anyflash_status af_catalog_torch_symbols_choose(
     const struct af_catalog_torch_symbols *symbols, const char *version, const char *platform,

@@ -108,7 +108,7 @@ enum anyflash_status af_cli_build_check(struct af_cli *cli, struct af_build *bui
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return check_json(cli, build, checks, err);
     view_check(cli, build, checks);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_cli_build_refuse(struct af_cli *cli, const struct af_build_check *check,

@@ -51,8 +51,7 @@ static bool is_skipped(struct af_cli_project *project, const char *name, const c
             return true;
     const char *marker = af_path_join(&project->cli->arena, path, "pyvenv.cfg");
     bool is_hidden = name[0] == '.' && strcmp(name, ".github") != 0;
-    return is_hidden || af_ends_with(name, ".egg-info") || marker == NULL ||
-           af_file_is_regular(marker);
+    return is_hidden || af_ends_with(name, ".egg-info") || af_file_is_regular(marker);
 }
 
 /* Whether [tool.anyflash] excludes the path: a pattern is it, or a folder above it. */
@@ -132,14 +131,12 @@ static size_t read_names(struct af_cli_project *project, const char *names[NAMES
     for (size_t i = 0; i < project->count && count < NAMES_MAX; i++) {
         const struct af_project_source *source = &project->sources[i];
         struct af_arena arena;
-        struct af_import_facts facts = {0};
+        struct af_import_facts facts;
         if (source->kind != AF_PROJECT_PYTHON)
             continue;
         af_arena_init(&arena);
-        const struct af_import_statement *import =
-            af_imports_of_python(&arena, source->text, &facts, NULL) == ANYFLASH_OK
-                ? facts.imports
-                : NULL;
+        af_imports_of_python(&arena, source->text, &facts);
+        const struct af_import_statement *import = facts.imports;
         while (import != NULL && !(import->is_flash_attn && import->guard == AF_IMPORT_FATAL))
             import = import->next;
         if (import != NULL)
@@ -192,12 +189,12 @@ static void read_folder(struct af_cli_project *project, const char *folder,
     }
     if (is_cut)
         af_cli_project_note_limit(project, too_many_files);
-    for (size_t i = 0; i < 2 * count && !arena->failed; i++) {
+    for (size_t i = 0; i < 2 * count; i++) {
         const char *name = names[i % count];
         const char *path = af_path_join(arena, folder, name);
         const char *below = relative[0] == '\0' ? name : af_path_join(arena, relative, name);
-        bool is_folder = path != NULL && af_file_is_folder(path);
-        if (path == NULL || below == NULL || af_file_is_link(path) || is_folder != (i >= count))
+        bool is_folder = af_file_is_folder(path);
+        if (af_file_is_link(path) || is_folder != (i >= count))
             continue;
         if (project->entry_count++ >= FILES_MAX) {
             af_cli_project_note_limit(project, too_many_files);
@@ -221,8 +218,6 @@ static enum anyflash_status read_strings(struct af_cli_project *project,
     const struct af_toml_item *array = af_toml_get(own, key);
     const char **list = af_arena_array(&project->cli->arena, SETTINGS_MAX, sizeof *list);
     *count_out = 0;
-    if (list == NULL)
-        return af_fail_memory(err);
     if (array != NULL && array->kind != AF_TOML_ARRAY)
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "pyproject.toml: [tool.anyflash] %s is not an array of strings", key);
@@ -253,7 +248,7 @@ static enum anyflash_status read_settings(struct af_cli_project *project,
     const char *path = af_path_join(arena, project->root, "pyproject.toml");
     struct af_span text;
     struct af_toml toml;
-    if (path == NULL || !af_file_is_regular(path) ||
+    if (!af_file_is_regular(path) ||
         af_file_read(arena, path, AF_CLI_PROJECT_FILE_BYTES_MAX, &text, NULL) != ANYFLASH_OK ||
         af_toml_parse(&toml, arena, text, "pyproject.toml", NULL) != ANYFLASH_OK)
         return ANYFLASH_OK;
@@ -282,9 +277,9 @@ static enum anyflash_status read_words(struct af_cli_project *project,
     const struct af_word_list *words = &cli->options.words;
     const char **files = af_arena_array(&cli->arena, words->count + 1, sizeof *files);
     project->root = words->count == 1 ? words->items[0] : ".";
-    if (files == NULL || af_file_is_folder(project->root) != (words->count <= 1))
+    if (af_file_is_folder(project->root) != (words->count <= 1))
         project->root = ".";
-    for (size_t i = 0; files != NULL && i < words->count; i++) {
+    for (size_t i = 0; i < words->count; i++) {
         const char *word = words->items[i];
         if (words->count == 1 && af_file_is_folder(word))
             return ANYFLASH_OK;
@@ -309,7 +304,6 @@ enum anyflash_status af_cli_project_read(struct af_cli_project *project,
                                          struct anyflash_error *err)
 {
     struct af_cli *cli = project->cli;
-    size_t failures = af_mem_failure_count();
     enum anyflash_status status = read_words(project, err);
     if (status == ANYFLASH_OK)
         status = read_settings(project, err);
@@ -317,14 +311,11 @@ enum anyflash_status af_cli_project_read(struct af_cli_project *project,
         return status;
     project->sources = af_arena_array(&cli->arena, FILES_MAX + 1, sizeof *project->sources);
     project->others = af_arena_array(&cli->arena, FILES_MAX + 1, sizeof *project->others);
-    if (project->sources != NULL && project->others != NULL) {
-        read_folder(project, project->root, "");
-        read_importers(project);
-    }
+    read_folder(project, project->root, "");
+    read_importers(project);
     project->options.is_partial = project->unread_count > 0 || project->limit_count > 0;
     if (project->unread_count > 0)
         af_cli_remark(cli,
                       "some files could not be read, are not text, or are larger than 2 MiB");
-    return cli->arena.failed || af_mem_failure_count() != failures ? af_fail_memory(err)
-                                                                   : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }

@@ -33,8 +33,8 @@ struct af_cli_project {
 
 /*
  * Reads the project in the folder of the command's word, or in the current one; if the words
- * are files, the current one, and options.only has them. Fails with NOT_FOUND, ARGUMENT for
- * several folders or a setting that is unknown, or NO_MEMORY.
+ * are files, the current one, and options.only has them. Fails with NOT_FOUND, or ARGUMENT for
+ * several folders or a setting that is unknown.
  */
 enum anyflash_status af_cli_project_read(struct af_cli_project *project,
                                          struct anyflash_error *err);

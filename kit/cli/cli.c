@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kit/answer/plan_answer.h"
+#include "kit/base/json.h"
 #include "kit/catalog/tables.h"
 #include "kit/cli/commands.h"
 #include "kit/cli/environment_change.h"
@@ -36,16 +37,16 @@ void af_cli_remark(const struct af_cli *cli, const char *format, ...)
     va_list arguments;
     struct af_text note = {0};
     struct af_screen screen = {&note, af_screen_columns(), false};
-    if (cli->arena.failed || af_option_given(&cli->options, AF_OPTION_QUIET))
-        return; /* without memory a text may be missing, and the command fails anyway */
+    if (af_option_given(&cli->options, AF_OPTION_QUIET))
+        return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (isatty(STDERR_FILENO) == 1)
         af_screen_add(&screen, (int)strlen(NOTE), NOTE, AF_TONE_PLAIN, text);
-    if (note.len > 0 && !note.failed)
+    if (note.len > 0)
         fputs(af_text_get(&note), stderr);
-    else /* whole, where nothing is wrapped or memory is short */
+    else /* whole, where nothing is wrapped */
         fprintf(stderr, NOTE "%s\n", text);
     af_text_release(&note);
 }
@@ -68,18 +69,10 @@ bool af_cli_color(const struct af_cli *cli)
            !af_equal(term, "dumb") && isatty(STDOUT_FILENO) == 1;
 }
 
-enum anyflash_status af_cli_finish(const struct af_cli *cli, struct anyflash_error *err)
-{
-    return cli->arena.failed || cli->out.failed ? af_fail_memory(err) : ANYFLASH_OK;
-}
-
 enum anyflash_status af_cli_json_take(struct af_cli *cli, json_t *json,
                                       struct anyflash_error *err)
 {
-    enum anyflash_status status = af_json_write_take(json, &cli->out, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    return af_cli_finish(cli, err);
+    return af_json_write_take(json, &cli->out, err);
 }
 
 /* ---- the commands to type next ---- */
@@ -118,20 +111,18 @@ const char *const *af_cli_repeated_options(struct af_cli *cli, enum af_command_i
     size_t max = 2 * (AF_OPTION_COUNT + options->machines.count + options->givens.count);
     const char **words = af_arena_array(&cli->arena, max + 1, sizeof *words);
     size_t count = 0;
-    for (size_t id = 0; words != NULL && id < AF_OPTION_COUNT; id++)
+    for (size_t id = 0; id < AF_OPTION_COUNT; id++)
         if (is_repeated(options, id, command))
             count = add_option(cli, words, count, id);
-    if (words != NULL)
-        words[count] = NULL;
+    words[count] = NULL;
     return words;
 }
 
 const char *af_cli_next_command(struct af_cli *cli, enum af_command_id command,
                                 const char *const *words)
 {
-    const char *text = af_plan_command_line(af_command_rows[command].name, words,
-                                            af_cli_repeated_options(cli, command), &cli->arena);
-    return text != NULL ? text : "";
+    return af_plan_command_line(af_command_rows[command].name, words,
+                                af_cli_repeated_options(cli, command), &cli->arena);
 }
 
 /* ---- the run ---- */
@@ -219,7 +210,7 @@ static enum anyflash_status run(struct af_cli *cli, int argc, char **argv,
     if (af_option_given(&cli->options, AF_OPTION_HELP) && asks_for_overview(cli, argc, argv))
         status = af_cmd_help(cli, exit_out, err);
     else if (af_option_given(&cli->options, AF_OPTION_HELP))
-        status = af_options_help(cli->options.command, &cli->out, err);
+        af_options_help(cli->options.command, &cli->out);
     else
         status = command_functions[cli->options.command](cli, exit_out, err);
     if (status == ANYFLASH_OK)
@@ -232,6 +223,7 @@ int af_cli_main(int argc, char **argv)
     struct af_cli cli = {0};
     struct anyflash_error err = {0};
     enum af_exit code = AF_EXIT_YES;
+    af_json_start();
     af_arena_init(&cli.arena);
     enum anyflash_status status = run(&cli, argc, argv, &code, &err);
     if (status != ANYFLASH_OK) {

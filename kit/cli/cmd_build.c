@@ -215,8 +215,6 @@ static enum anyflash_status put_output(struct af_cli *cli, struct build *build,
     if (folder == NULL || build->result.wheel == NULL)
         return ANYFLASH_OK;
     const char *to = af_path_join(&cli->arena, folder, af_path_name(build->result.wheel));
-    if (to == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status =
         af_file_link_or_copy(&cli->arena, build->result.wheel, to, err);
     if (status == ANYFLASH_OK)
@@ -250,14 +248,14 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     estimate(build);
     if (!json && !af_option_given(&cli->options, AF_OPTION_QUIET))
         view_estimate(cli, build);
-    enum anyflash_status status = af_cli_finish(cli, err);
-    if (status == ANYFLASH_OK && !dry && !json) { /* show it before the build */
+    enum anyflash_status status = ANYFLASH_OK;
+    if (!dry && !json) { /* show it before the build */
         fwrite(af_text_get(&cli->out), 1, cli->out.len, stdout);
         fflush(stdout);
         af_text_release(&cli->out);
         cli->out = (struct af_text){0};
     }
-    if (status == ANYFLASH_OK && !dry)
+    if (!dry)
         status = af_build_run(&build->build, &build->place, &build->result, err);
     if (status == ANYFLASH_OK)
         status = put_output(cli, build, err);
@@ -269,7 +267,7 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
         return result_json(cli, build, err);
     if (!dry)
         view_result(cli, build);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 /* ---- the command ---- */
@@ -305,8 +303,6 @@ enum anyflash_status af_cmd_build(struct af_cli *cli, enum af_exit *exit_out,
                    ? af_fail(err, ANYFLASH_E_ARGUMENT, "--check cannot be used with --clean")
                    : af_cli_build_clean(cli, exit_out, err);
     struct build *build = af_arena_alloc(&cli->arena, sizeof *build);
-    if (build == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status = af_change_open(&build->change, cli, err);
     if (status == ANYFLASH_OK)
         status = work(cli, build, exit_out, err);

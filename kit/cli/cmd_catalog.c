@@ -110,7 +110,7 @@ static enum anyflash_status write_answer(struct af_cli *cli,
         af_cli_remark(cli, "no wheel was built for torch %s; these match any torch",
                       answer->unbuilt_torch);
     remark_count(cli, answer);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 /* "gpu=h100" is "sm=9.0"; the search itself knows gpu=cuda and gpu=rocm. */
@@ -130,7 +130,7 @@ static const char *const *words_of(struct af_cli *cli)
 {
     const struct af_word_list *given = &cli->options.words;
     const char **words = af_arena_array(&cli->arena, given->count + 1, sizeof *words);
-    for (size_t i = 0; words != NULL && i < given->count; i++)
+    for (size_t i = 0; i < given->count; i++)
         words[i] = word_of(cli, given->items[i]);
     return words;
 }
@@ -144,8 +144,7 @@ enum anyflash_status af_cmd_find(struct af_cli *cli, enum af_exit *exit_out,
     struct af_plan_find_answer answer = {0};
     unsigned parts =
         af_machines_named(&cli->options) ? AF_CLI_INPUT_MACHINES | AF_CLI_INPUT_PROOFS : 0;
-    enum anyflash_status status =
-        cli->arena.failed ? af_fail_memory(err) : af_cli_limit(cli, &request.limit, err);
+    enum anyflash_status status = af_cli_limit(cli, &request.limit, err);
     if (status == ANYFLASH_OK)
         status = af_cli_inputs_load(cli, parts, &inputs, err);
     request.plan = inputs.request;
@@ -254,7 +253,7 @@ static enum anyflash_status finish(struct af_cli *cli, struct af_update *update,
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return update_json(cli, update, current, !check, err);
     write_text(cli, update, !check);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 /* --sources, or NULL for the embedded list. */
@@ -308,7 +307,7 @@ static enum anyflash_status undo(struct af_cli *cli, enum af_exit *exit_out,
             err);
     af_text_add(&cli->out, there ? "the embedded catalog is in use again\n"
                                  : "there is no updated catalog; the embedded one is in use\n");
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_cmd_update(struct af_cli *cli, enum af_exit *exit_out,

@@ -54,12 +54,12 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
     if (status != ANYFLASH_OK)
         return status;
     project->options.fallback = is_anyflash ? AF_FALLBACK_ANYFLASH : AF_FALLBACK_SDPA;
-    status = af_project_findings_make(&cli->arena, project->sources, project->count, &catalog,
-                                      &project->options, &check->findings, err);
+    af_project_findings_make(&cli->arena, project->sources, project->count, &catalog,
+                             &project->options, &check->findings);
     af_catalog_release(&catalog);
     if (check->findings.limit != AF_PROJECT_LIMIT_NONE)
         af_cli_project_note_limit(project, limit_sentences[check->findings.limit]);
-    return status;
+    return ANYFLASH_OK;
 }
 
 /* ---- answers ---- */
@@ -92,11 +92,9 @@ static void add_scrubbed(struct check *check, const char *text)
         struct af_arena arena;
         af_arena_init(&arena);
         const char *copy = af_arena_text_n(&arena, line.data, line.len);
-        const char *made =
-            copy == NULL ? NULL : af_text_scrub(&arena, copy, AF_CLI_PROJECT_FILE_BYTES_MAX);
-        af_text_add(&check->cli->out, made == NULL ? "" : made);
+        af_text_add(&check->cli->out,
+                    af_text_scrub(&arena, copy, AF_CLI_PROJECT_FILE_BYTES_MAX));
         af_text_add(&check->cli->out, "\n");
-        check->cli->out.failed |= arena.failed;
         af_arena_release(&arena);
     }
 }
@@ -112,7 +110,6 @@ static void add_diff(struct check *check, bool is_raw)
             af_project_findings_edits(&check->findings, source, &check->cli->arena, &edits);
         af_project_diff(source->path, source->text, edits, count, &diff);
     }
-    check->cli->out.failed |= diff.failed;
     if (is_raw)
         af_text_add(&check->cli->out, af_text_get(&diff));
     else
@@ -289,7 +286,7 @@ static const char *git_folder(struct check *check)
     const char *folder = af_file_real_path(arena, check->project.root);
     while (folder != NULL && folder[0] == '/' && folder[1] != '\0') {
         const char *git = af_path_join(arena, folder, ".git");
-        if (git == NULL || af_file_is_folder(git))
+        if (af_file_is_folder(git))
             return git;
         folder = af_path_folder(arena, folder);
     }
@@ -323,9 +320,8 @@ static const char *patch_name(struct check *check)
 {
     struct af_arena *arena = &check->cli->arena;
     const char *name = "anyflash-check.patch";
-    for (int i = 2; i < PATCHES_MAX && name != NULL; i++) {
-        const char *path = af_path_join(arena, check->project.root, name);
-        if (path == NULL || af_file_is_absent(path))
+    for (int i = 2; i < PATCHES_MAX; i++) {
+        if (af_file_is_absent(af_path_join(arena, check->project.root, name)))
             return name;
         name = af_arena_format(arena, "anyflash-check.%d.patch", i);
     }
@@ -358,8 +354,7 @@ static enum anyflash_status check_folders(struct check *check, struct anyflash_e
         const struct af_project_edit *edits;
         const char *path =
             af_path_join(arena, check->project.root, check->project.sources[i].path);
-        if (path != NULL &&
-            af_project_findings_edits(&check->findings, &check->project.sources[i], arena,
+        if (af_project_findings_edits(&check->findings, &check->project.sources[i], arena,
                                       &edits) > 0 &&
             (access(path, W_OK) != 0 || access(af_path_folder(arena, path), W_OK) != 0))
             return af_fail(err, ANYFLASH_E_IO, "cannot write '%s': nothing was changed",
@@ -380,11 +375,11 @@ static enum anyflash_status write_files(struct check *check, struct anyflash_err
                                                  arena, &edits);
         const char *path =
             af_path_join(arena, check->project.root, check->project.sources[i].path);
-        if (count == 0 || path == NULL)
+        if (count == 0)
             continue;
         af_project_apply(check->project.sources[i].text, edits, count, &made);
         struct af_span whole = {af_text_get(&made), made.len};
-        status = made.failed ? af_fail_memory(err) : af_file_rewrite(arena, path, &whole, err);
+        status = af_file_rewrite(arena, path, &whole, err);
         check->written_count += status == ANYFLASH_OK;
         af_text_release(&made);
     }
@@ -404,7 +399,7 @@ static enum anyflash_status answer(struct check *check, struct anyflash_error *e
         list(check);
     else
         view(check);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 /* ---- in a workflow of GitHub ---- */
@@ -448,7 +443,6 @@ static void break_commands(struct check *check)
         at = cut - 1;
     }
     af_text_add(&made, kept);
-    made.failed |= out->failed;
     af_text_release(out);
     *out = made;
     if (is_broken)
@@ -485,8 +479,6 @@ enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
         break_commands(&check);
         break_message(err);
     }
-    if (status == ANYFLASH_OK)
-        status = af_cli_finish(cli, err);
     *exit_out = check.findings.error_count == 0 ? AF_EXIT_YES : AF_EXIT_NO;
     return status;
 }

@@ -80,9 +80,7 @@ static enum anyflash_status find_kind(struct af_cli *cli, struct config *config,
             config->kind = &kinds[i];
     }
     enum anyflash_status status = ANYFLASH_OK;
-    if (names.failed)
-        status = af_fail_memory(err);
-    else if (config->kind == NULL && words->count == 1)
+    if (config->kind == NULL && words->count == 1)
         status = af_fail(err, ANYFLASH_E_ARGUMENT, "'%s' is not a kind of configuration: %s",
                          af_text_scrub(&cli->arena, words->items[0], 80), names.data);
     else if (config->kind == NULL)
@@ -108,8 +106,6 @@ static enum anyflash_status read_file(struct af_cli *cli, struct config *config,
     config->is_new = config->path == NULL;
     if (config->is_new)
         config->path = af_path_join(&cli->arena, folder, config->kind->file);
-    if (config->path == NULL)
-        return af_fail_memory(err);
     config->shown = af_text_scrub(&cli->arena, af_path_name(config->path), 160);
     if (config->is_new)
         return ANYFLASH_OK;
@@ -136,14 +132,14 @@ static enum anyflash_status add_stating(struct af_cli *cli, struct config *confi
                                         const char *name, struct anyflash_error *err)
 {
     struct af_project_source source = {.path = name, .kind = af_project_kind_of(name)};
-    const char *folder = af_path_folder(&cli->arena, config->path);
-    const char *path = folder == NULL ? NULL : af_path_join(&cli->arena, folder, name);
-    if (path == NULL)
-        return af_fail_memory(err);
+    const char *path =
+        af_path_join(&cli->arena, af_path_folder(&cli->arena, config->path), name);
     if (!af_file_is_regular(path))
         return ANYFLASH_OK;
-    if (source.kind == AF_PROJECT_REQUIREMENTS)
-        return af_config_project_add_lines(&config->project, path, read_included, NULL, err);
+    if (source.kind == AF_PROJECT_REQUIREMENTS) {
+        af_config_project_add_lines(&config->project, path, read_included, NULL);
+        return ANYFLASH_OK;
+    }
     enum anyflash_status status =
         af_file_read(&cli->arena, path, FILE_BYTES_MAX, &source.text, err);
     return status == ANYFLASH_OK ? af_config_project_add(&config->project, &source, err)
@@ -182,8 +178,6 @@ static enum anyflash_status decide(struct af_cli *cli, struct config *config,
         .arena = &cli->arena,
         .locks_all = is_edited(config),
         .package = af_wheel_listed_name(&cli->arena, package == NULL ? "flash_attn" : package)};
-    if (config->project.package == NULL)
-        return af_fail_memory(err);
     status = read_project(cli, config, err);
     if (status == ANYFLASH_OK)
         status = af_config_project_decide(&config->project, &config->lock, &inputs->catalog,
@@ -207,7 +201,8 @@ static enum anyflash_status choose(struct af_cli *cli, struct config *config,
         return af_fail(
             err, ANYFLASH_E_ARGUMENT,
             "--source works only with `config uv`: the other kinds always use the URL");
-    return af_config_lock_finish(&config->lock, by_path ? how : AF_PIN_URL, err);
+    af_config_lock_finish(&config->lock, by_path ? how : AF_PIN_URL);
+    return ANYFLASH_OK;
 }
 
 /* Reads the wheels that are here. */
@@ -229,15 +224,14 @@ static enum anyflash_status find_wheels(struct af_cli *cli, struct config *confi
         .from = options->values[AF_OPTION_FROM],
         .is_here = options->machines.count == 0 && options->givens.count == 0 &&
                    !config->project.replaces_torch};
-    return config->wheels.project == NULL ? af_fail_memory(err)
-                                          : af_pinned_wheels_find(&config->wheels, err);
+    return af_pinned_wheels_find(&config->wheels, err);
 }
 
 /* uv ignores [tool.uv] of a project that also has a uv.toml. */
 static void note_uv_toml(struct af_cli *cli, struct config *config)
 {
     const char *path = af_path_join(&cli->arena, config->wheels.project, "uv.toml");
-    if (is_edited(config) && path != NULL && af_file_is_regular(path))
+    if (is_edited(config) && af_file_is_regular(path))
         af_config_lock_note(&config->lock,
                             "there is a uv.toml next to pyproject.toml: uv reads its settings "
                             "from that file and ignores no-build-package and "
@@ -364,8 +358,7 @@ static void view_written(struct af_cli *cli, const struct config *config)
         af_screen_add(&screen, 6, "Next: ", AF_TONE_PLAIN, "`uv lock`");
 }
 
-static enum anyflash_status view(struct af_cli *cli, const struct config *config,
-                                 struct anyflash_error *err)
+static void view(struct af_cli *cli, const struct config *config)
 {
     const struct af_config_lock *lock = &config->lock;
     if (af_option_given(&cli->options, AF_OPTION_WRITE))
@@ -376,7 +369,6 @@ static enum anyflash_status view(struct af_cli *cli, const struct config *config
         if (lock->notes[i] != NULL)
             af_cli_remark(cli, "%s", lock->notes[i]);
     tell_publishers(cli, lock);
-    return af_cli_finish(cli, err);
 }
 
 /* The decision cannot be locked: the answer is no, with the reason. */
@@ -389,8 +381,6 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct config *conf
                        : config->refusal.reason != NULL ? config->refusal.hint
                                                         : cli->hint;
     reason = config->refusal.reason != NULL ? config->refusal.reason : reason;
-    if (cli->arena.failed)
-        return af_fail_memory(err);
     if (af_option_given(&cli->options, AF_OPTION_JSON))
         return af_cli_json_take(cli,
                                 json_pack("{s:s, s:s, s:n, s:s, s:o}", "schema",
@@ -429,7 +419,7 @@ enum anyflash_status af_cmd_config(struct af_cli *cli, enum af_exit *exit_out,
     } else if (af_option_given(&cli->options, AF_OPTION_JSON)) {
         status = write_json(cli, &config, err);
     } else {
-        status = view(cli, &config, err);
+        view(cli, &config);
     }
     af_pinned_wheels_discard(&config.wheels);
     af_config_lock_release(&config.lock);

@@ -291,8 +291,7 @@ static enum anyflash_status state_arch(struct doctor *doctor, struct anyflash_er
     if (arch == NULL)
         return ANYFLASH_OK;
     const char *word = af_arena_format(&machine->arena, "sm=%s", arch);
-    return word == NULL ? af_fail_memory(err)
-                        : af_machine_given_strictly(machine, word, &remark, err);
+    return af_machine_given_strictly(machine, word, &remark, err);
 }
 
 static enum anyflash_status examine(struct af_cli *cli, struct doctor *doctor,
@@ -340,5 +339,5 @@ enum anyflash_status af_cmd_doctor(struct af_cli *cli, enum af_exit *exit_out,
     }
     af_plan_answer_release(&doctor.answer);
     af_cli_inputs_release(&doctor.inputs);
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+    return status;
 }

@@ -96,8 +96,7 @@ static void add_group(struct af_screen *screen, enum af_command_id command,
     }
 }
 
-enum anyflash_status af_options_help(enum af_command_id command, struct af_text *out,
-                                     struct anyflash_error *err)
+void af_options_help(enum af_command_id command, struct af_text *out)
 {
     struct af_screen screen = {out, AF_HELP_COLUMNS, false};
     const struct af_command_row *row = &af_command_rows[command];
@@ -109,7 +108,6 @@ enum anyflash_status af_options_help(enum af_command_id command, struct af_text 
     add_group(&screen, command, AF_CLI_GROUP_NETWORK, "Network");
     add_group(&screen, command, AF_CLI_GROUP_OUTPUT, "Output");
     af_text_format(out, "\nExample:\n  %s\n", row->example);
-    return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /* Appends text with the characters escaped that troff would read as commands. */
@@ -262,18 +260,20 @@ enum anyflash_status af_cmd_help(struct af_cli *cli, enum af_exit *exit_out,
     const struct af_word_list *words = &cli->options.words;
     if (af_option_given(&cli->options, AF_OPTION_MAN)) {
         add_manual(&cli->out);
-        return af_cli_finish(cli, err);
+        return ANYFLASH_OK;
     }
     if (words->count > 1)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "'help' takes one command, but got '%s'",
                        af_text_scrub(&cli->arena, words->items[1], 120));
     if (words->count == 0) {
         add_overview(&cli->out);
-        return af_cli_finish(cli, err);
+        return ANYFLASH_OK;
     }
     for (size_t i = 0; i < AF_COMMAND_COUNT; i++)
-        if (strcmp(words->items[0], af_command_rows[i].name) == 0)
-            return af_options_help((enum af_command_id)i, &cli->out, err);
+        if (strcmp(words->items[0], af_command_rows[i].name) == 0) {
+            af_options_help((enum af_command_id)i, &cli->out);
+            return ANYFLASH_OK;
+        }
     cli->hint = "`anyflash help` lists the commands";
     return af_fail(err, ANYFLASH_E_ARGUMENT, "unknown command '%s'",
                    af_text_scrub(&cli->arena, words->items[0], 120));
@@ -300,5 +300,5 @@ enum anyflash_status af_cmd_version(struct af_cli *cli, enum af_exit *exit_out,
                        catalog.date != NULL ? catalog.date : "an unknown date");
     }
     af_catalog_release(&catalog);
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+    return status;
 }

@@ -50,8 +50,6 @@ static enum anyflash_status open_address(struct af_cli *cli, struct af_inspectio
                                      af_option_given(&cli->options, AF_OPTION_ALLOW_HTTP),
                                  .offline = af_option_given(&cli->options, AF_OPTION_OFFLINE)};
     inspection->publisher = af_publisher_of_url(&cli->arena, address);
-    if (cli->arena.failed)
-        return af_fail_memory(err);
     inspection->is_far = true;
     return af_inspect_target_open_url(&http, address, &cli->arena, &inspection->target, err);
 }
@@ -62,9 +60,10 @@ static enum anyflash_status open_target(struct af_inspection *inspection, struct
     const char *what = cli->options.words.items[0];
     if (af_url_is_http(what))
         return open_address(cli, inspection, what, err);
-    if (strcmp(what, "installed") == 0)
-        return af_inspect_target_open_installed(inspection->machine, &cli->arena,
-                                                &inspection->target, err);
+    if (strcmp(what, "installed") == 0) {
+        af_inspect_target_open_installed(inspection->machine, &cli->arena, &inspection->target);
+        return ANYFLASH_OK;
+    }
     enum anyflash_status status =
         af_inspect_target_open(what, &cli->arena, &inspection->target, err);
     if (status == ANYFLASH_E_DATA && cli->hint == NULL)
@@ -118,8 +117,6 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
     enum anyflash_status status = ANYFLASH_OK;
     inspection->proofs =
         af_arena_array(&cli->arena, target->count + 1, sizeof(struct af_proof));
-    if (inspection->proofs == NULL)
-        return af_fail_memory(err);
     for (size_t i = 0; status == ANYFLASH_OK && i < target->count; i++) {
         status =
             af_prover_prove(&inspection->prover, target, i, NULL, &inspection->proofs[i], err);
@@ -135,17 +132,14 @@ static enum anyflash_status prove(struct af_inspection *inspection, struct af_cl
 }
 
 /* Compares what else a wheel contains; the proof has read the run paths. */
-static enum anyflash_status compare_content(struct af_inspection *inspection,
-                                            struct af_cli *cli, struct anyflash_error *err)
+static void compare_content(struct af_inspection *inspection, struct af_cli *cli)
 {
     struct af_content *content = &inspection->content;
-    enum anyflash_status status = ANYFLASH_OK;
     if (inspection->target.wheel != NULL)
-        status = af_content_find(&inspection->target, &cli->arena, content, err);
+        af_content_find(&inspection->target, &cli->arena, content);
     inspection->is_refused = content->unlisted_refused_count > 0;
     for (size_t i = 0; i < content->count; i++)
         inspection->is_refused |= content->findings[i].is_refused;
-    return status;
 }
 
 /* ---- what to do now ---- */
@@ -236,7 +230,7 @@ static const char *target_word(struct af_cli *cli)
 {
     const char *word = cli->options.words.items[0];
     const char *shown = af_url_is_http(word) ? af_url_without_secrets(&cli->arena, word) : word;
-    return shown == NULL || strcmp(shown, word) == 0 ? word : "ADDRESS";
+    return strcmp(shown, word) == 0 ? word : "ADDRESS";
 }
 
 /*
@@ -252,7 +246,7 @@ static const char *install_text(struct af_cli *cli)
     words[count++] = target_word(cli);
     const char *command = af_cli_next_command(cli, AF_COMMAND_INSTALL, words);
     const char *shown = af_text_scrub(&cli->arena, command, SHOWN_BYTES);
-    return shown != NULL && strcmp(shown, command) == 0 ? command : NULL;
+    return strcmp(shown, command) == 0 ? command : NULL;
 }
 
 /* How to settle an unknown check. */
@@ -324,7 +318,7 @@ static enum anyflash_status write_answer(struct af_cli *cli, struct af_inspectio
         inspection->next = next_step(cli, inspection);
         af_cli_inspect_view(cli, inspection);
     }
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 /*
@@ -375,7 +369,7 @@ enum anyflash_status af_cmd_inspect(struct af_cli *cli, enum af_exit *exit_out,
     if (status == ANYFLASH_OK)
         status = prove(&inspection, cli, err);
     if (status == ANYFLASH_OK)
-        status = compare_content(&inspection, cli, err);
+        compare_content(&inspection, cli);
     const struct af_inspect_wheel *wheel = inspection.target.wheel;
     if (status == ANYFLASH_OK && wheel != NULL)
         af_cli_remark_advisory(cli, wheel->metadata_name, wheel->metadata_version);

@@ -106,13 +106,13 @@ static enum anyflash_status make_package_plan(struct af_cli *cli, struct install
                                               struct anyflash_error *err)
 {
     enum anyflash_status status = af_machines_load(cli, &install->inputs.machines, err);
-    if (status == ANYFLASH_OK)
-        status = af_plan_make_package(install->inputs.machines.pointers[0],
-                                      af_option_given(&cli->options, AF_OPTION_STAND_IN),
-                                      &install->other, err);
-    install->has_other = status == ANYFLASH_OK;
-    install->plan = install->has_other ? &install->other : NULL;
-    return status;
+    if (status != ANYFLASH_OK)
+        return status;
+    af_plan_make_package(install->inputs.machines.pointers[0],
+                         af_option_given(&cli->options, AF_OPTION_STAND_IN), &install->other);
+    install->has_other = true;
+    install->plan = &install->other;
+    return ANYFLASH_OK;
 }
 
 /* Adds what the wheels in the folder of --from prove, in front of stored proofs. */
@@ -134,8 +134,6 @@ static enum anyflash_status prove_folder(struct af_cli *cli, struct af_cli_input
         return status;
     struct af_proved_wheel *all =
         af_arena_array(&cli->arena, count + fit->known_count + 1, sizeof *all);
-    if (all == NULL)
-        return af_fail_memory(err);
     memcpy(all, known, count * sizeof *all);
     if (fit->known_count > 0)
         memcpy(all + count, fit->known, fit->known_count * sizeof *all);
@@ -167,18 +165,14 @@ static enum anyflash_status make_plan(struct af_cli *cli, struct install *instal
 }
 
 /* Makes install->plan fit to be printed: from here on it cannot be carried out. */
-static enum anyflash_status hide_addresses(struct af_cli *cli, struct install *install,
-                                           struct anyflash_error *err)
+static void hide_addresses(struct af_cli *cli, struct install *install)
 {
     if (install->plan == NULL)
-        return ANYFLASH_OK;
+        return;
     bool is_hidden = af_plan_hide_addresses(install->plan, &cli->arena, &install->shown);
-    if (cli->arena.failed)
-        return af_fail_memory(err);
     install->plan = &install->shown;
     if (is_hidden)
         af_cli_remark(cli, "addresses are printed without user, password and query");
-    return ANYFLASH_OK;
 }
 
 static void view_plan(struct af_cli *cli, const struct install *install)
@@ -376,9 +370,7 @@ static enum anyflash_status act(struct af_cli *cli, struct install *install,
 static enum anyflash_status report(struct af_cli *cli, struct install *install,
                                    enum af_exit *exit_out, struct anyflash_error *err)
 {
-    enum anyflash_status status = hide_addresses(cli, install, err);
-    if (status != ANYFLASH_OK)
-        return status;
+    hide_addresses(cli, install);
     bool dry = af_option_given(&cli->options, AF_OPTION_DRY_RUN);
     bool bad = install->done.verified.row_count > 0 &&
                af_verify_answer(&install->done.verified) == AF_NO;
@@ -389,7 +381,7 @@ static enum anyflash_status report(struct af_cli *cli, struct install *install,
         view_plan(cli, install);
     else
         view_done(cli, install);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 static enum anyflash_status run(struct af_cli *cli, enum af_exit *exit_out,

@@ -65,7 +65,7 @@ static enum anyflash_status write_tags(struct af_cli *cli, const struct af_machi
         return status;
     for (size_t i = 0; i < count; i++)
         af_text_format(&cli->out, "%s\n", tags[i]);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_cmd_machine(struct af_cli *cli, enum af_exit *exit_out,
@@ -89,9 +89,9 @@ enum anyflash_status af_cmd_machine(struct af_cli *cli, enum af_exit *exit_out,
     if (af_option_given(&cli->options, AF_OPTION_TAGS))
         status = write_tags(cli, &machines.items[0], err);
     else
-        status = af_machine_write(&machines.items[0], &cli->out, err);
+        af_machine_write(&machines.items[0], &cli->out);
     if (cli->out.len > 0 && cli->out.data[cli->out.len - 1] != '\n')
         af_text_add(&cli->out, "\n");
     af_machines_release(&machines);
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+    return status;
 }

@@ -65,7 +65,7 @@ static const char *gpu_text(const struct af_machine *machine, const char *arch,
         text = gpus_text(&machine->gpus, arena);
     else if (machine->gpus.state != AF_FACT_KNOWN)
         text = "GPU unknown";
-    return text != NULL ? text : "";
+    return text;
 }
 
 /* "this machine: debian 12, Python 3.12.4, torch 2.8.0+cu128, RTX 4090" */
@@ -123,10 +123,7 @@ static const char *machines_text(struct af_cli *cli, const struct af_plan_answer
         if (is_one(&answer->shares[i], with))
             af_text_format(&text, "%s%s", text.len > 0 ? ", " : "",
                            answer->shares[i].machine->name);
-    const char *names = af_arena_text(&cli->arena, af_text_get(&text));
-    cli->arena.failed |= text.failed;
-    af_text_release(&text);
-    return names != NULL ? names : "";
+    return af_text_take(&text, &cli->arena);
 }
 
 static bool decides(const struct af_plan_share *share, size_t with)
@@ -192,7 +189,7 @@ static void view_steps(struct af_screen *screen, struct af_cli *cli,
     for (size_t i = 0; i < answer->share_count; i++) {
         const char *title = af_arena_format(&cli->arena, "Steps on %s",
                                             machines_text(cli, answer, has_steps_of, i));
-        if (answer->shares[i].steps_of == i && title != NULL)
+        if (answer->shares[i].steps_of == i)
             view_plan(screen, cli, title, &answer->shares[i].plan);
     }
 }
@@ -420,5 +417,5 @@ enum anyflash_status af_cmd_plan(struct af_cli *cli, enum af_exit *exit_out,
         status = answer_plan(cli, &plan, exit_out, err);
     af_plan_answer_release(&plan.answer);
     af_cli_inputs_release(&plan.inputs);
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+    return status;
 }

@@ -17,12 +17,10 @@
 /* The program's name, two words for each option that is not repeated, and the end. */
 #define WORDS_MAX 16
 
-/* Replaces this process. `words`: the program and its arguments, then NULL; or NULL. */
+/* Replaces this process. `words`: the program and its arguments, then NULL. */
 static enum anyflash_status become(struct af_cli *cli, const char *const *words,
                                    struct anyflash_error *err)
 {
-    if (words == NULL || cli->arena.failed)
-        return af_fail_memory(err);
     execv(words[0], (char *const *)(uintptr_t)words); /* it does not change them */
     return af_fail(err, ANYFLASH_E_IO, "cannot start '%s': %s",
                    af_text_scrub(&cli->arena, words[0], 300), strerror(errno));
@@ -34,7 +32,7 @@ static enum anyflash_status become(struct af_cli *cli, const char *const *words,
 static const char *program_in(struct af_cli *cli, const char *folder, const char *below)
 {
     const char *path = af_arena_format(&cli->arena, "%s/%s%s", folder, below, "anyflash-bench");
-    return path != NULL && access(path, X_OK) == 0 ? path : NULL;
+    return access(path, X_OK) == 0 ? path : NULL;
 }
 
 static const char *find_program(struct af_cli *cli)
@@ -52,7 +50,7 @@ static const char *find_program(struct af_cli *cli)
     return beside != NULL ? beside : program_in(cli, self, "../" AF_BENCH_FOLDER "/");
 }
 
-/* The program's name and the given options as command-line words; NULL without memory. */
+/* The program's name and the given options as command-line words. */
 static const char **bench_words(struct af_cli *cli, const char *program)
 {
     static const struct {
@@ -69,8 +67,6 @@ static const char **bench_words(struct af_cli *cli, const char *program)
     const char **words =
         af_arena_array(&cli->arena, WORDS_MAX + 2 * peers->count, sizeof *words);
     size_t count = 0;
-    if (words == NULL)
-        return NULL;
     words[count++] = program;
     for (size_t i = 0; i < AF_COUNT(known); i++) {
         if (!af_option_given(&cli->options, known[i].id))
@@ -92,8 +88,6 @@ enum anyflash_status af_cmd_bench(struct af_cli *cli, enum af_exit *exit_out,
 {
     const char *program = find_program(cli);
     (void)exit_out;
-    if (cli->arena.failed)
-        return af_fail_memory(err);
     if (program == NULL) {
         cli->hint = "install anyflash again: the Python wheel and `make install` "
                     "both include anyflash-bench";
@@ -131,17 +125,12 @@ static enum anyflash_status refuse(struct af_cli *cli, const struct af_machine *
                          af_text_scrub(&cli->arena, prefix, 300));
 }
 
-/*
- * The command again, for `python -m anyflash`. --python is left out: it is this Python.
- * NULL without memory.
- */
+/* The command again, for `python -m anyflash`. --python is left out: it is this Python. */
 static const char **python_words(struct af_cli *cli, const char *python)
 {
     const struct af_options *options = &cli->options;
     const char **words = af_arena_array(&cli->arena, options->words.count + 8, sizeof *words);
     size_t count = 0;
-    if (words == NULL)
-        return NULL;
     words[count++] = python;
     words[count++] = "-I"; /* no module of the current folder, of PYTHONPATH or of the user */
     words[count++] = "-m";

@@ -19,18 +19,12 @@
 static enum anyflash_status start(struct af_cli_wanted *wanted, int *exit_code_out,
                                   struct anyflash_error *err)
 {
-    const char **argv;
-    enum anyflash_status status = af_cli_offer_words(wanted, &argv, err);
-    const struct af_program program = {.argv = argv};
-    return status == ANYFLASH_OK
-               ? af_program_run_foreground(&program, &wanted->cli->arena, exit_code_out, err)
-               : status;
+    const struct af_program program = {.argv = af_cli_offer_words(wanted)};
+    return af_program_run_foreground(&program, &wanted->cli->arena, exit_code_out, err);
 }
 
 /* Imports and calls what is there. False if it fails, after saying how. */
-static enum anyflash_status verify(struct af_cli_wanted *wanted,
-                                   const struct af_observed *observed, bool *fails_out,
-                                   struct anyflash_error *err)
+static bool verify(struct af_cli_wanted *wanted, const struct af_observed *observed)
 {
     struct af_run *run = &wanted->change.run;
     struct af_verify_report report = {.row_count = 0};
@@ -38,13 +32,12 @@ static enum anyflash_status verify(struct af_cli_wanted *wanted,
         .python = af_fact_text_or(&run->machine->python.executable, NULL),
         .module = "flash_attn",
         .version = observed->after.version};
-    enum anyflash_status status = af_verify_calls(&options, run->arena, &report, err);
+    af_verify_calls(&options, run->arena, &report);
     for (size_t i = 0; i < report.row_count; i++)
         if (report.rows[i].answer == AF_NO)
             af_progress_message(&run->progress, "%s: no, %s", report.rows[i].name,
                                 report.rows[i].evidence);
-    *fails_out = report.row_count > 0 && af_verify_answer(&report) == AF_NO;
-    return status;
+    return af_verify_answer(&report) != AF_NO;
 }
 
 /* Whether the command only says what it would do. */
@@ -132,7 +125,7 @@ static enum anyflash_status finish(struct af_cli_wanted *wanted, struct af_obser
     if (status == ANYFLASH_OK)
         status = ended;
     if (looks && status == ANYFLASH_OK && difference == NULL)
-        status = verify(wanted, observed, &fails, err);
+        fails = !verify(wanted, observed);
     if (*exit_code == 0 && (difference != NULL || fails))
         *exit_code = AF_EXIT_NO;
     if (looks)
@@ -150,7 +143,7 @@ static void check_unowned(struct af_cli_wanted *wanted)
     const char *path = af_path_join(run->arena, run->site, "flash_attn");
     const bool is_owned =
         af_machine_flash_attn(run->machine) != NULL || af_machine_shim(run->machine) != NULL;
-    if (path == NULL || lstat(path, &facts) != 0 || (is_owned && !S_ISLNK(facts.st_mode)))
+    if (lstat(path, &facts) != 0 || (is_owned && !S_ISLNK(facts.st_mode)))
         return;
     af_cli_wanted_refuse(wanted,
                          af_arena_format(run->arena, "'%s' is %s that no package owns",
@@ -302,7 +295,7 @@ static enum anyflash_status act(struct af_cli_wanted *wanted, int *exit_code_out
     if (status == ANYFLASH_OK && wanted->refusal == NULL && wanted->command.installs)
         status = af_cli_wanted_look(wanted, err);
     if (status == ANYFLASH_OK && wanted->refusal == NULL && wanted->command.installs)
-        status = af_cli_settings_check(wanted, err);
+        af_cli_settings_check(wanted);
     if (status != ANYFLASH_OK || wanted->refusal != NULL)
         return status;
     if (wanted->flash != NULL)
@@ -341,5 +334,5 @@ enum anyflash_status af_cmd_run(struct af_cli *cli, enum af_exit *exit_out,
     *exit_out = (enum af_exit)exit_code; /* the command's own, whatever it is */
     af_plan_answer_release(&wanted.answer);
     af_cli_inputs_release(&wanted.inputs);
-    return status == ANYFLASH_OK ? af_cli_finish(cli, err) : status;
+    return status;
 }

@@ -67,7 +67,7 @@ static enum anyflash_status list(struct af_cli *cli, struct af_change *change,
             af_text_bytes(&cli->arena, (int64_t)af_undo_bytes(&operations[i], &cli->arena)));
     if (count == 0)
         af_screen_add(&screen, 0, "", AF_TONE_PLAIN, "no installation here can be undone");
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 /*
@@ -135,7 +135,7 @@ static enum anyflash_status report(struct af_cli *cli, const struct af_install_r
                          done->reason);
     if (done->hint != NULL)
         af_screen_format(&screen, 2, "  ", AF_TONE_PLAIN, "%s", done->hint);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 /* --recover: repairs every environment, even if its Python cannot be found. */
@@ -162,7 +162,7 @@ static enum anyflash_status recover(struct af_cli *cli, enum af_exit *exit_out,
     else
         af_screen_add(&screen, 0, "", AF_TONE_GOOD,
                       "nothing to repair: no run was interrupted");
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_cmd_undo(struct af_cli *cli, enum af_exit *exit_out,

@@ -54,13 +54,6 @@ static enum anyflash_status choose(const struct af_cli *cli, struct verify *veri
     return ANYFLASH_OK;
 }
 
-static void add(struct af_cli *cli, struct verify *verify, const char *name,
-                enum af_answer answer, const char *evidence)
-{
-    if (!af_verify_row_add(&verify->report, name, answer, evidence))
-        cli->arena.failed = true;
-}
-
 /* "3 of 812 files: a.py is missing, ..." */
 static const char *faults_text(struct af_cli *cli, const struct af_record_result *result)
 {
@@ -71,46 +64,37 @@ static const char *faults_text(struct af_cli *cli, const struct af_record_result
                        af_record_fault_text(result->faults[i].kind));
     if (result->fault_count > 3)
         af_text_add(&text, "; ...");
-    const char *copy = af_arena_text(&cli->arena, af_text_get(&text));
-    cli->arena.failed |= text.failed;
-    af_text_release(&text);
-    return copy;
+    return af_text_take(&text, &cli->arena);
 }
 
-static enum anyflash_status verify_files(struct af_cli *cli, struct verify *verify,
-                                         struct anyflash_error *err)
+static void verify_files(struct af_cli *cli, struct verify *verify)
 {
     const struct af_package *package = verify->package;
     struct af_record_result result;
+    struct anyflash_error problem = {0};
     const char *site = af_fact_text_or(&package->folder, NULL);
     const char *metadata = package->version.source;
     if (site == NULL || metadata == NULL) {
-        add(cli, verify, "files", AF_UNKNOWN, "its folder is unknown");
-        return ANYFLASH_OK;
+        af_verify_row_add(&verify->report, "files", AF_UNKNOWN, "its folder is unknown");
+        return;
     }
     const char *info = af_path_folder(&cli->arena, metadata);
-    enum anyflash_status status = info == NULL
-                                      ? af_fail_memory(err)
-                                      : af_record_check(site, info, &cli->arena, &result, err);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        return status;
-    if (status != ANYFLASH_OK)
-        add(cli, verify, "files", AF_UNKNOWN, af_arena_text(&cli->arena, err->message));
+    if (af_record_check(site, info, &cli->arena, &result, &problem) != ANYFLASH_OK)
+        af_verify_row_add(&verify->report, "files", AF_UNKNOWN,
+                          af_arena_text(&cli->arena, problem.message));
     else if (result.fault_count > 0)
-        add(cli, verify, "files", AF_NO, faults_text(cli, &result));
+        af_verify_row_add(&verify->report, "files", AF_NO, faults_text(cli, &result));
     else
-        add(cli, verify, "files", AF_YES,
+        af_verify_row_add(
+            &verify->report, "files", AF_YES,
             af_arena_format(&cli->arena, "all %zu files match RECORD, %.1f MiB hashed%s",
                             result.line_count, (double)result.hashed_bytes / 1048576,
                             result.has_installer
                                 ? ""
                                 : "; no INSTALLER: was the installation interrupted?"));
-    *err = (struct anyflash_error){0};
-    return ANYFLASH_OK;
 }
 
-static enum anyflash_status run_checks(struct af_cli *cli, struct verify *verify,
-                                       struct anyflash_error *err)
+static void run_checks(struct af_cli *cli, struct verify *verify)
 {
     struct af_verify_options options = {
         .python = af_fact_text_or(&verify->machine->python.executable, NULL),
@@ -118,14 +102,13 @@ static enum anyflash_status run_checks(struct af_cli *cli, struct verify *verify
         .version = af_fact_text_or(&verify->package->version, NULL),
         .device = cli->options.values[AF_OPTION_DEVICE],
     };
-    enum anyflash_status status = verify_files(cli, verify, err);
-    if (status != ANYFLASH_OK)
-        return status;
+    verify_files(cli, verify);
     if (options.python == NULL) {
-        add(cli, verify, "import", AF_UNKNOWN, "cannot find the environment's Python");
-        return ANYFLASH_OK;
+        af_verify_row_add(&verify->report, "import", AF_UNKNOWN,
+                          "cannot find the environment's Python");
+        return;
     }
-    return af_verify_calls(&options, &cli->arena, &verify->report, err);
+    af_verify_calls(&options, &cli->arena, &verify->report);
 }
 
 static const char *conclusion(enum af_answer answer)
@@ -166,9 +149,8 @@ static void view(struct af_cli *cli, const struct verify *verify)
     for (size_t i = 0; i < verify->report.row_count; i++) {
         const struct af_verify_row *row = &verify->report.rows[i];
         const char *label = af_arena_format(&cli->arena, "  %s", row->name);
-        af_screen_format(&screen, LABEL_COLUMNS, label != NULL ? label : "",
-                         af_tone_of(row->answer), "%s: %s", af_answer_text(row->answer),
-                         row->evidence);
+        af_screen_format(&screen, LABEL_COLUMNS, label, af_tone_of(row->answer), "%s: %s",
+                         af_answer_text(row->answer), row->evidence);
     }
 }
 
@@ -204,11 +186,12 @@ enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
     verify.machine = machines.pointers[0];
     status = choose(cli, &verify, err);
     if (status == ANYFLASH_OK && verify.package == NULL)
-        add(cli, &verify, "installed", AF_NO,
-            af_arena_format(&cli->arena, "not installed; `%s` says which one fits",
-                            af_cli_next_command(cli, AF_COMMAND_PLAN, NULL)));
+        af_verify_row_add(&verify.report, "installed", AF_NO,
+                          af_arena_format(&cli->arena,
+                                          "not installed; `%s` says which one fits",
+                                          af_cli_next_command(cli, AF_COMMAND_PLAN, NULL)));
     else if (status == ANYFLASH_OK)
-        status = run_checks(cli, &verify, err);
+        run_checks(cli, &verify);
     if (status == ANYFLASH_OK && verify.package != NULL &&
         verify.package != af_machine_shim(verify.machine)) /* it has no models */
         af_cli_remark_advisory(cli, af_fact_text_or(&verify.package->name, NULL),
@@ -222,7 +205,6 @@ enum anyflash_status af_cmd_verify(struct af_cli *cli, enum af_exit *exit_out,
         status = write_json(cli, &verify, err);
     } else if (status == ANYFLASH_OK) {
         view(cli, &verify);
-        status = af_cli_finish(cli, err);
     }
     af_machines_release(&machines);
     return status;

@@ -35,8 +35,6 @@ static enum anyflash_status load_newest(struct af_cli *cli, struct af_catalog *c
     enum anyflash_status status = af_probe_catalog_stored(catalog_out, path, &problem);
     if (status == ANYFLASH_OK)
         return status;
-    if (status == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
     af_cli_remark(cli, "%s; using the embedded catalog (`anyflash update` downloads a new one)",
                   problem.message);
     return af_catalog_load_embedded(catalog_out, err);
@@ -99,8 +97,6 @@ static enum anyflash_status read_build_words(struct af_cli *cli,
         return ANYFLASH_OK;
     if (af_file_is_folder(path)) /* a model's folder contains the file */
         path = af_path_join(&cli->arena, path, "config.json");
-    if (path == NULL)
-        return af_fail_memory(err);
     status = af_file_read_input(&cli->arena, path, MODEL_BYTES_MAX, &words.model, err);
     if (status != ANYFLASH_OK)
         cli->hint = "without the file: --head-dim 128 --dtype bf16 --features none";
@@ -139,11 +135,9 @@ const char *af_cli_arch(struct af_arena *arena, const char *typed)
     if (af_machine_gpu_sm_parse(typed, sm, sizeof sm))
         return af_arena_text(arena, sm);
     char *lower = af_arena_text(arena, typed);
-    for (char *at = lower; at != NULL && *at != '\0'; at++)
+    for (char *at = lower; *at != '\0'; at++)
         *at = (char)tolower((unsigned char)*at);
-    return lower != NULL && af_machine_gpu_name_find(lower, &vendor, &found) && found != NULL
-               ? found
-               : typed;
+    return af_machine_gpu_name_find(lower, &vendor, &found) && found != NULL ? found : typed;
 }
 
 /* Reads the list of publishers in the file `path`; NULL: no file. */
@@ -159,19 +153,17 @@ static enum anyflash_status read_publishers(struct af_cli *cli,
     enum anyflash_status status = af_file_read(&cli->arena, path, TOML_BYTES_MAX, &text, err);
     if (status != ANYFLASH_OK)
         return status;
-    return from == NULL ? af_fail_memory(err)
-                        : af_publishers_read_toml(catalog, text, is_project, from, &cli->arena,
-                                                  list_out, &cli->hint, err);
+    return af_publishers_read_toml(catalog, text, is_project, from, &cli->arena, list_out,
+                                   &cli->hint, err);
 }
 
 /* Says which list limits the choice. */
 static void tell_publishers(struct af_cli *cli, const struct af_publishers *list)
 {
     const char *names = list->names[0];
-    for (size_t n = 1; n < list->count && names != NULL; n++)
+    for (size_t n = 1; n < list->count; n++)
         names = af_arena_format(&cli->arena, "%s, %s", names, list->names[n]);
-    if (names != NULL)
-        af_cli_remark(cli, "only wheels of %s are considered (%s)", names, list->from);
+    af_cli_remark(cli, "only wheels of %s are considered (%s)", names, list->from);
 }
 
 /*
@@ -195,8 +187,6 @@ static enum anyflash_status load_publishers(struct af_cli *cli,
     const char *user = folder == NULL ? NULL : af_path_join(&cli->arena, folder, "config.toml");
     struct af_publishers *lists =
         af_arena_array(&cli->arena, PUBLISHER_LISTS_MAX, sizeof *lists);
-    if (cli->arena.failed)
-        return af_fail_memory(err);
     enum anyflash_status status = ANYFLASH_OK;
     if (option != NULL)
         status = af_publishers_read(catalog, option, "--publishers", &cli->arena, &lists[0],
@@ -212,7 +202,7 @@ static enum anyflash_status load_publishers(struct af_cli *cli,
         tell_publishers(cli, &lists[i]);
     }
     words->publishers = lists;
-    return status == ANYFLASH_OK && cli->arena.failed ? af_fail_memory(err) : status;
+    return status;
 }
 
 static enum anyflash_status read_request(struct af_cli *cli, const struct af_catalog *catalog,
@@ -241,7 +231,7 @@ static enum anyflash_status read_request(struct af_cli *cli, const struct af_cat
     request->install_options = af_cli_repeated_options(cli, AF_COMMAND_INSTALL);
     request->undo_options = af_cli_repeated_options(cli, AF_COMMAND_UNDO);
     tell(cli, &notes);
-    return status == ANYFLASH_OK && cli->arena.failed ? af_fail_memory(err) : status;
+    return status;
 }
 
 /*
@@ -263,19 +253,15 @@ static bool is_here(const struct af_options *options)
 }
 
 /* A state that cannot be opened counts as empty, with a remark if -v is given. */
-static enum anyflash_status open_state(struct af_cli *cli, struct af_state **state_out,
-                                       struct anyflash_error *err)
+static struct af_state *open_state(struct af_cli *cli)
 {
     const char *remark = NULL;
     struct anyflash_error why;
-    *state_out = NULL;
-    enum anyflash_status status =
-        af_state_open(AF_STATE_READ, &cli->arena, state_out, &remark, &why);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
-    if (status != ANYFLASH_OK && af_option_given(&cli->options, AF_OPTION_VERBOSE))
+    struct af_state *state = NULL;
+    if (af_state_open(AF_STATE_READ, &cli->arena, &state, &remark, &why) != ANYFLASH_OK &&
+        af_option_given(&cli->options, AF_OPTION_VERBOSE))
         af_cli_remark(cli, "%s", why.message);
-    return ANYFLASH_OK;
+    return state;
 }
 
 static const struct af_state_proof *proof_of(const struct af_catalog_wheel *wheel,
@@ -298,15 +284,15 @@ static enum anyflash_status take_proofs(struct af_cli *cli, struct af_cli_inputs
     size_t wheel_count = 0;
     const struct af_catalog_wheel **wheels =
         af_arena_array(&cli->arena, catalog->count + 1, sizeof *wheels);
-    for (size_t i = 0; wheels != NULL && i < catalog->count; i++)
+    for (size_t i = 0; i < catalog->count; i++)
         if (proof_of(&catalog->wheels[i], proofs, count) != NULL)
             wheels[wheel_count++] = &catalog->wheels[i];
     if (wheel_count > 0)
         status = af_fit_provable_wheels(catalog, inputs->machines.pointers[0], fit, wheels,
                                         &wheel_count, &cli->arena, err);
     struct af_proved_wheel *known = af_arena_array(&cli->arena, wheel_count + 1, sizeof *known);
-    if (status != ANYFLASH_OK || cli->arena.failed)
-        return status != ANYFLASH_OK ? status : af_fail_memory(err);
+    if (status != ANYFLASH_OK)
+        return status;
     for (size_t i = 0; i < wheel_count; i++) {
         const struct af_state_proof *proof = proof_of(wheels[i], proofs, count);
         known[i] =
@@ -323,25 +309,19 @@ static enum anyflash_status find_proofs(struct af_cli *cli, struct af_cli_inputs
 {
     struct af_environment_hash hash;
     const struct af_state_proof *proofs;
-    struct af_state *state;
     size_t count;
-    if (!inputs->is_here)
+    struct af_state *state = inputs->is_here ? open_state(cli) : NULL;
+    if (state == NULL)
         return ANYFLASH_OK;
-    enum anyflash_status status = open_state(cli, &state, err);
-    if (status != ANYFLASH_OK || state == NULL)
-        return status;
     af_probe_environment_hash(inputs->machines.pointers[0], &hash);
     af_state_proofs_find(state, hash.loading, hash.surroundings, &cli->arena, &proofs, &count);
     af_state_close(state);
-    if (cli->arena.failed)
-        return af_fail_memory(err);
     return count == 0 ? ANYFLASH_OK : take_proofs(cli, inputs, proofs, count, err);
 }
 
 /* The wheels of --from, and those that `anyflash build` made here earlier. */
-static enum anyflash_status list_files(struct af_cli *cli, const struct af_machine *machine,
-                                       const char ***paths_out, size_t *count_out,
-                                       struct anyflash_error *err)
+static const char **list_files(struct af_cli *cli, const struct af_machine *machine,
+                               size_t *count_out)
 {
     const char *from = cli->options.values[AF_OPTION_FROM];
     const struct af_cached_wheel_rows *built = &machine->cached_wheels;
@@ -354,30 +334,25 @@ static enum anyflash_status list_files(struct af_cli *cli, const struct af_machi
     const char **paths =
         af_arena_array(&cli->arena, name_count + built->count + 1, sizeof *paths);
     size_t count = 0;
-    for (size_t i = 0; paths != NULL && i < name_count; i++)
+    for (size_t i = 0; i < name_count; i++)
         if (strstr(names[i], TORCH_FREE_MARK) != NULL && af_ends_with(names[i], ".whl"))
             paths[count++] = af_path_join(&cli->arena, from, names[i]);
-    for (size_t i = 0; paths != NULL && i < built->count; i++)
+    for (size_t i = 0; i < built->count; i++)
         if (af_fact_is(&built->rows[i].tool, "anyflash"))
             paths[count++] = af_fact_text_or(&built->rows[i].path, "");
-    *paths_out = paths;
     *count_out = count;
-    return cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return paths;
 }
 
 /* Wheels on this machine that were built without torch are candidates like published ones. */
 static enum anyflash_status add_files(struct af_cli *cli, struct af_cli_inputs *inputs,
                                       struct anyflash_error *err)
 {
-    const char **paths;
     size_t count;
     if (!inputs->is_here)
         return ANYFLASH_OK;
-    enum anyflash_status status =
-        list_files(cli, inputs->machines.pointers[0], &paths, &count, err);
-    return status != ANYFLASH_OK || count == 0
-               ? status
-               : af_catalog_add_files(&inputs->catalog, paths, count, err);
+    const char **paths = list_files(cli, inputs->machines.pointers[0], &count);
+    return count == 0 ? ANYFLASH_OK : af_catalog_add_files(&inputs->catalog, paths, count, err);
 }
 
 /* Only `plan` and `doctor` show the machine's name, which says what was assumed. */

@@ -54,21 +54,16 @@ bool af_cli_color(const struct af_cli *cli);
 /*
  * The options of this run that another command repeats to give the same answer: those that
  * decide, without those that only choose what plan prints. With their values; ends with NULL.
- * NULL if memory runs out (then cli->arena.failed is set).
  */
 const char *const *af_cli_repeated_options(struct af_cli *cli, enum af_command_id command);
 
 /*
  * "anyflash COMMAND WORDS OPTIONS" for a POSIX shell: a command that the user is told to type
  * next. OPTIONS are those of af_cli_repeated_options(). WORDS may contain options, too; `words`
- * ends with NULL, and may be NULL. Returns arena text, "" if memory runs out (then
- * cli->arena.failed is set).
+ * ends with NULL, and may be NULL. Returns arena text.
  */
 const char *af_cli_next_command(struct af_cli *cli, enum af_command_id command,
                                 const char *const *words);
-
-/* OK, or NO_MEMORY if the arena or the output failed. A command ends with this call. */
-enum anyflash_status af_cli_finish(const struct af_cli *cli, struct anyflash_error *err);
 
 /*
  * Serialises `json` with keys in insertion order and a final newline; takes

@@ -186,14 +186,12 @@ static void view_offer(struct af_screen *screen, const struct af_offer_build_off
 {
     const int indent = LABEL_COLUMNS + 2;
     const struct af_offer_build_needs *needs = &offer->needs;
-    const char *line = af_offer_build_line(offer, arena);
     af_screen_format(screen, indent, "", AF_TONE_PLAIN, "%s build, %s: %s",
                      af_equal(offer->name, "slim") ? "partial" : offer->name,
                      af_offer_build_time_text(arena, needs),
                      offer->holds == NULL ? "" : offer->holds);
     af_screen_add(screen, indent, "", AF_TONE_PLAIN, af_offer_build_needs_text(arena, needs));
-    if (line != NULL)
-        af_screen_command(screen, indent, AF_SHELL_POSIX, line);
+    af_screen_command(screen, indent, AF_SHELL_POSIX, af_offer_build_line(offer, arena));
 }
 
 void af_cli_rungs_view(struct af_screen *screen, const struct af_decision *decision,
@@ -448,7 +446,6 @@ static void add_source(struct cells *cells, const struct af_catalog_wheel *wheel
     if (wheel->release_tag != NULL)
         af_text_format(&source, " %s", wheel->release_tag);
     add_cell(cells, 0, af_text_get(&source));
-    cells->out->failed |= source.failed;
     af_text_release(&source);
 }
 
@@ -458,7 +455,7 @@ static void add_reasons(struct af_screen *screen, const struct af_candidate *ver
     for (int id = 0; id < AF_REASON_BITS; id++)
         if ((verdict->reason_bits >> id & 1u) != 0)
             af_text_format(&ids, "%s%s", ids.len > 0 ? ", " : "", af_reasons[id].text_id);
-    if (ids.len > 0 || ids.failed)
+    if (ids.len > 0)
         af_screen_take(screen, 10, "", AF_TONE_PLAIN, &ids);
 }
 

@@ -52,7 +52,7 @@ static void show_targets(struct af_screen *screen, int indent, const struct af_g
     for (size_t i = 0; i < AF_COUNT(kinds); i++) {
         struct af_text text = {0};
         add_targets(&text, code, kinds[i]);
-        if (text.len > 0 || text.failed)
+        if (text.len > 0)
             af_screen_take(screen, indent, "", AF_TONE_PLAIN, &text);
     }
 }
@@ -375,8 +375,7 @@ static void view_next(struct af_screen *screen, struct af_cli *cli,
     /* Only a command: print it uncut, so that it can be copied. */
     const char *command = af_arena_text_n(&cli->arena, next + 1, len - 2);
     af_screen_add(screen, 0, "", AF_TONE_PLAIN, "next");
-    if (command != NULL)
-        af_screen_command(screen, 9, AF_SHELL_POSIX, command);
+    af_screen_command(screen, 9, AF_SHELL_POSIX, command);
 }
 
 /* Libraries that a package brings for its own use are shown only if they fail. */
@@ -429,9 +428,8 @@ static void view_answer(struct af_screen *screen, struct af_cli *cli,
 {
     const char *text = answer_text(&cli->arena, inspection);
     enum af_tone tone = inspection->is_refused ? AF_TONE_BAD : af_tone_of(inspection->answer);
-    if (text != NULL)
-        af_screen_format(screen, 0, "", tone, "%s: %s", af_path_name(inspection->target.name),
-                         text);
+    af_screen_format(screen, 0, "", tone, "%s: %s", af_path_name(inspection->target.name),
+                     text);
 }
 
 void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection)

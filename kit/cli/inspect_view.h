@@ -34,7 +34,7 @@ struct af_inspection {
 /* Writes the screen to cli->out. */
 void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection);
 
-/* Writes "anyflash-inspect/1" (docs/reference/json.md). Fails with NO_MEMORY. */
+/* Writes "anyflash-inspect/1" (docs/reference/json.md). */
 enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
                                          const struct af_inspection *inspection,
                                          struct anyflash_error *err);
@@ -43,10 +43,7 @@ enum anyflash_status af_cli_inspect_json(struct af_cli *cli,
 void af_cli_gpu_code_show(struct af_screen *screen, int indent, const struct af_gpu_code *code,
                           const struct af_flash_kernels *kernels);
 
-/*
- * A new object, or NULL if memory runs out; docs/reference/json.md, "gpu_code".
- * `kernels` may be NULL.
- */
+/* A new object; docs/reference/json.md, "gpu_code". `kernels` may be NULL. */
 json_t *af_cli_gpu_code_json(const struct af_gpu_code *code,
                              const struct af_flash_kernels *kernels);
 

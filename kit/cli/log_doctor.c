@@ -47,14 +47,10 @@ static enum anyflash_status read_logs(struct af_cli *cli, struct log_doctor *doc
         const char *name = strcmp(words->items[i], "-") == 0
                                ? "standard input"
                                : af_text_scrub(&cli->arena, af_path_name(words->items[i]), 200);
-        if (name == NULL)
-            return af_fail_memory(err);
         af_log_evidence_begin(doctor->evidence, name);
         status =
             af_file_read_input_pieces(words->items[i], STREAM_BYTES_MAX, feed, doctor, err);
-        enum anyflash_status ended =
-            af_log_evidence_end(doctor->evidence, status == ANYFLASH_OK ? err : NULL);
-        status = status == ANYFLASH_OK ? ended : status;
+        af_log_evidence_end(doctor->evidence);
     }
     return status;
 }
@@ -106,9 +102,8 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
                                    enum af_exit *exit_out, struct anyflash_error *err)
 {
     struct af_diagnosis *diagnosis = &doctor->diagnosis;
-    enum anyflash_status status = af_log_evidence_apply(doctor->evidence, doctor->machine, err);
-    if (status == ANYFLASH_OK)
-        status = apply_given(cli, doctor->machine, err);
+    af_log_evidence_apply(doctor->evidence, doctor->machine);
+    enum anyflash_status status = apply_given(cli, doctor->machine, err);
     if (status == ANYFLASH_OK)
         status = af_diagnosis_make(doctor->evidence, doctor->machine, &doctor->catalog,
                                    &cli->arena, diagnosis, err);
@@ -134,7 +129,7 @@ static enum anyflash_status answer(struct af_cli *cli, struct log_doctor *doctor
                                            doctor->facts,    doctor->is_elsewhere};
     af_cli_diagnosis_view(&screen, &shown, af_option_given(&cli->options, AF_OPTION_VERBOSE),
                           &cli->arena);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_out,
@@ -153,10 +148,10 @@ enum anyflash_status af_cli_doctor_logs(struct af_cli *cli, enum af_exit *exit_o
     if (status == ANYFLASH_OK)
         status =
             af_log_matcher_build(&af_signatures, needle, &cli->arena, &doctor.matcher, err);
-    if (status == ANYFLASH_OK)
-        status = af_log_evidence_new(&doctor.matcher, &cli->arena, &doctor.evidence, err);
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK) {
+        doctor.evidence = af_log_evidence_new(&doctor.matcher, &cli->arena);
         status = read_logs(cli, &doctor, err);
+    }
     /* this machine is looked at only if the log was written here */
     if (status == ANYFLASH_OK && !named && doctor.evidence->needle_line != 0)
         status = af_machines_load(cli, &doctor.machines, err);
@@ -187,7 +182,7 @@ static enum anyflash_status list_causes(struct af_cli *cli, struct anyflash_erro
     for (size_t i = 0; i < af_causes.rows_count; i++)
         af_screen_add(&screen, CAUSE_COLUMNS, af_causes.rows[i].id, AF_TONE_PLAIN,
                       af_causes.rows[i].title);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
@@ -210,5 +205,5 @@ enum anyflash_status af_cli_doctor_explain(struct af_cli *cli, const char *id,
                       af_json_append(json_array(), af_diagnosis_cause_json(cause))),
             err);
     af_cli_cause_view(&screen, cause);
-    return af_cli_finish(cli, err);
+    return ANYFLASH_OK;
 }

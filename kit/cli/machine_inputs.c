@@ -38,13 +38,13 @@ static const char *containing(struct af_arena *arena, const char *typed,
     for (size_t i = 0; i < count && strlen(typed) >= PART_BYTES_MIN; i++)
         if (strcasestr(names[i], typed) != NULL)
             found[found_count++] = names[i];
-    for (size_t i = 0; i < found_count && text != NULL; i++)
+    for (size_t i = 0; i < found_count; i++)
         text = af_arena_format(arena, "%s%s%s", text,
                                i == 0                 ? ""
                                : i + 1 == found_count ? " or "
                                                       : ", ",
                                found[i]);
-    return found_count == 0 || text == NULL ? NULL : af_arena_format(arena, "%s?", text);
+    return found_count == 0 ? NULL : af_arena_format(arena, "%s?", text);
 }
 
 /* What the user may have meant by a key that does not exist, or what its values look like. */
@@ -54,13 +54,13 @@ static const char *hint_for(struct af_arena *arena, const char *word)
     size_t count = list_keys(names);
     const char *key = af_arena_text_n(arena, word, strcspn(word, "="));
     const char *doc;
-    for (size_t i = 0; i < count && key != NULL; i++)
+    for (size_t i = 0; i < count; i++)
         if (strcasecmp(names[i], key) == 0) {
             af_machine_given_key(i, &doc);
             return af_arena_format(arena, "values of %s: %s", names[i], doc);
         }
-    const char *hint = key == NULL ? NULL : containing(arena, key, names, count);
-    const char *near = key == NULL ? NULL : af_nearest(key, names, count);
+    const char *hint = containing(arena, key, names, count);
+    const char *near = af_nearest(key, names, count);
     return hint != NULL || near == NULL ? hint
                                         : af_arena_format(arena, "did you mean %s?", near);
 }
@@ -82,7 +82,7 @@ static void remark_replaced(struct af_cli *cli, size_t index)
         count += same_key(word, words[i]);
     }
     const char *key = af_arena_text_n(&cli->arena, word, strcspn(word, "="));
-    if (count < 2 || key == NULL || adds(key))
+    if (count < 2 || adds(key))
         return;
     af_cli_remark(cli, "%s is given %s; the last value counts",
                   af_text_scrub(&cli->arena, key, 60),
@@ -140,7 +140,7 @@ enum anyflash_status af_cli_python_prefix(struct af_cli *cli, const char **prefi
     const char *prefix = af_fact_text_or(&machine.python.prefix, NULL);
     *prefix_out = prefix == NULL ? NULL : af_arena_text(&cli->arena, prefix);
     af_machine_release(&machine);
-    return status == ANYFLASH_OK && cli->arena.failed ? af_fail_memory(err) : status;
+    return status;
 }
 
 /* Prints contradictions and unclear lines of pasted text. */
@@ -200,8 +200,6 @@ enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *ma
         .items = af_arena_array(&cli->arena, wanted, sizeof(struct af_machine)),
         .pointers = af_arena_array(&cli->arena, wanted, sizeof(struct af_machine *)),
     };
-    if (cli->arena.failed)
-        return af_fail_memory(err);
     enum anyflash_status status = check_words(cli, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < wanted; i++) {
         struct af_machine *machine = &machines.items[i];
@@ -209,8 +207,6 @@ enum anyflash_status af_machines_load(struct af_cli *cli, struct af_machines *ma
         machines.pointers[machines.count++] = machine;
         if (status == ANYFLASH_OK)
             status = apply_given(cli, machine, i == 0, err);
-        if (status == ANYFLASH_OK && machine->arena.failed)
-            status = af_fail_memory(err);
     }
     if (status != ANYFLASH_OK) {
         af_machines_release(&machines);

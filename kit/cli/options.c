@@ -61,8 +61,7 @@ bool af_option_given(const struct af_options *options, enum af_option_id id)
 
 static const char *quoted(struct parse *parse, const char *word)
 {
-    const char *text = af_text_scrub(parse->arena, word, 120);
-    return text != NULL ? text : "?";
+    return af_text_scrub(parse->arena, word, 120);
 }
 
 /* Words of other programs for what a command here does. */
@@ -192,9 +191,8 @@ static const char *candidates(const struct parse *parse, const char *word, size_
         af_text_format(&text, "%s'--%s'", count++ == 0 ? "did you mean " : " or ",
                        option->name);
     }
-    const char *hint = text.failed || count == 0
-                           ? NULL
-                           : af_arena_format(parse->arena, "%s?", af_text_get(&text));
+    const char *hint =
+        count == 0 ? NULL : af_arena_format(parse->arena, "%s?", af_text_get(&text));
     af_text_release(&text);
     return hint;
 }
@@ -301,7 +299,7 @@ static enum anyflash_status check_command(struct parse *parse)
     return ANYFLASH_OK;
 }
 
-static bool make_lists(struct af_options *options, int argc, struct af_arena *arena)
+static void make_lists(struct af_options *options, int argc, struct af_arena *arena)
 {
     size_t count = argc > 0 ? (size_t)argc : 1;
     options->machines.items = af_arena_array(arena, count, sizeof(char *));
@@ -309,7 +307,6 @@ static bool make_lists(struct af_options *options, int argc, struct af_arena *ar
     options->allowed.items = af_arena_array(arena, count, sizeof(char *));
     options->peers.items = af_arena_array(arena, count, sizeof(char *));
     options->words.items = af_arena_array(arena, count, sizeof(char *));
-    return !arena->failed;
 }
 
 enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *arena,
@@ -318,8 +315,7 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
 {
     struct af_options options = {.command = AF_COMMAND_DOCTOR};
     struct parse parse = {.options = &options, .arena = arena, .err = err};
-    if (!make_lists(&options, argc, arena))
-        return af_fail_memory(err);
+    make_lists(&options, argc, arena);
     /* `--version` or -V without a value is a command; with one it is an option of plan. */
     if (argc > 1 && (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) &&
         (argc == 2 || argv[2][0] == '-')) {
@@ -331,8 +327,6 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
     enum anyflash_status status = take_all(&parse, argc, argv);
     if (status == ANYFLASH_OK)
         status = check_command(&parse);
-    if (arena->failed)
-        status = af_fail_memory(err);
     if (hint_out != NULL)
         *hint_out = parse.hint;
     if (status == ANYFLASH_OK)

@@ -6,7 +6,7 @@
 #define AF_KIT_CLI_OPTIONS_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/base/text.h"
 
 #define AF_COMMAND(id, name, arguments, line, doc, example) AF_COMMAND_##id,
@@ -98,7 +98,6 @@ enum anyflash_status af_options_parse(int argc, char **argv, struct af_arena *ar
  * Appends the help of `command` to `out`: usage, what it does, and its options
  * in groups; at most 80 columns.
  */
-enum anyflash_status af_options_help(enum af_command_id command, struct af_text *out,
-                                     struct anyflash_error *err);
+void af_options_help(enum af_command_id command, struct af_text *out);
 
 #endif

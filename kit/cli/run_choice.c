@@ -91,8 +91,7 @@ static const char *program_folder(struct af_arena *arena, const char *word)
     while (rest != NULL && *rest != '\0') {
         size_t len = strcspn(rest, ":");
         const char *folder = len == 0 ? "." : af_arena_text_n(arena, rest, len);
-        const char *path = folder == NULL ? NULL : af_path_join(arena, folder, word);
-        if (path != NULL && af_file_is_executable(path))
+        if (af_file_is_executable(af_path_join(arena, folder, word)))
             return folder;
         rest += len + (rest[len] == ':');
     }
@@ -113,7 +112,7 @@ static const char *python_beside(struct af_cli_wanted *wanted)
         return af_path_join(arena, folder, af_arena_format(arena, "python%s", digits));
     for (size_t i = 0; i < AF_COUNT(names); i++) {
         const char *path = af_path_join(arena, folder, names[i]);
-        if (path != NULL && af_file_is_executable(path))
+        if (af_file_is_executable(path))
             return path;
     }
     return NULL;
@@ -440,9 +439,7 @@ enum anyflash_status af_cli_wanted_take_place(struct af_cli_wanted *wanted,
                                 : af_cli_torch_with_build(wanted, pin);
     wanted->torch_stays = pin == NULL;
     wanted->placed = true;
-    if (arena->failed)
-        return af_fail_memory(err);
-    if (named->filename == NULL || !af_ends_with(named->filename, ".whl")) {
+    if (!af_ends_with(named->filename, ".whl")) {
         af_cli_wanted_refuse(
             wanted,
             af_arena_format(arena, "%s names sources, which would be compiled",
@@ -458,8 +455,6 @@ enum anyflash_status af_cli_wanted_take_place(struct af_cli_wanted *wanted,
     else
         named->path = url == NULL ? flash->path : af_url_file_path(arena, url);
     wanted->chosen = named;
-    if (arena->failed)
-        return af_fail_memory(err);
     struct af_cli_resolved answer;
     return af_cli_resolver_matters(wanted) ? af_cli_torch_resolve(wanted, NULL, &answer, err)
                                            : ANYFLASH_OK;

@@ -60,9 +60,8 @@ static void remove_all_old(struct af_arena *arena, const char *base)
     if (af_folder_list(arena, base, OLD_FOLDERS_MAX, &names, &count, NULL, NULL) != ANYFLASH_OK)
         return;
     for (size_t i = 0; i < count; i++) {
-        const char *path = af_path_join(arena, base, names[i]);
-        if (path != NULL && af_starts_with(names[i], FOLDER_NAME))
-            remove_old(path);
+        if (af_starts_with(names[i], FOLDER_NAME))
+            remove_old(af_path_join(arena, base, names[i]));
     }
 }
 
@@ -77,8 +76,6 @@ enum anyflash_status af_cli_offer_begin(struct af_cli_wanted *wanted,
         base = "/tmp";
     remove_all_old(arena, base);
     char *folder = af_arena_format(arena, "%s/" FOLDER_NAME "XXXXXX", base);
-    if (folder == NULL)
-        return af_fail_memory(err);
     if (mkdtemp(folder) == NULL)
         return af_fail(err, ANYFLASH_E_IO, "cannot create a folder in '%s': %s", base,
                        strerror(errno));
@@ -153,9 +150,7 @@ static enum anyflash_status write_constraints(struct af_cli_wanted *wanted,
     else if (wanted->flash == NULL) /* if another package needs it, this says what to do */
         af_text_add(&text, NEEDED);
     const char *path = af_path_join(arena, wanted->folder, "constraints.txt");
-    enum anyflash_status status =
-        text.failed || arena->failed ? af_fail_memory(err)
-                                     : af_file_write_text(arena, path, af_text_get(&text), err);
+    enum anyflash_status status = af_file_write_text(arena, path, af_text_get(&text), err);
     wanted->constraints = text.len > 0 ? path : NULL;
     af_text_release(&text);
     return status;
@@ -199,8 +194,7 @@ static size_t add_variable(struct af_arena *arena, const char **argv)
     return count;
 }
 
-enum anyflash_status af_cli_offer_words(struct af_cli_wanted *wanted, const char ***argv_out,
-                                        struct anyflash_error *err)
+const char **af_cli_offer_words(struct af_cli_wanted *wanted)
 {
     struct af_arena *arena = &wanted->cli->arena;
     const struct af_project_command *command = &wanted->command;
@@ -208,8 +202,6 @@ enum anyflash_status af_cli_offer_words(struct af_cli_wanted *wanted, const char
     size_t count = start;
     const char **argv = af_arena_array(
         arena, command->word_count + 2 * (UV_CONSTRAINTS_MAX + 1) + 1, sizeof *argv);
-    if (argv == NULL)
-        return af_fail_memory(err);
     memcpy(argv, command->words, start * sizeof *argv);
     if (wanted->constraints != NULL) {
         argv[count++] = "--constraint";
@@ -218,8 +210,7 @@ enum anyflash_status af_cli_offer_words(struct af_cli_wanted *wanted, const char
     if (wanted->constraints != NULL && command->uv && !has_constraint(command))
         count += add_variable(arena, argv + count);
     memcpy(argv + count, command->words + start, (command->word_count - start) * sizeof *argv);
-    *argv_out = argv;
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return argv;
 }
 
 /* ---- afterwards ---- */
@@ -236,7 +227,7 @@ enum anyflash_status af_cli_offer_compare(struct af_cli_wanted *wanted,
     if (status == ANYFLASH_OK)
         status = af_expected_files_compare(&files, run->site, &observed->after, run->arena,
                                            difference_out, err);
-    af_mem_free(files.items);
+    af_memory_free(files.items);
     if (status == ANYFLASH_OK && *difference_out == NULL && observed->changed &&
         !wanted->placed)
         status = af_installed_origin_write(run->arena, run->site, PACKAGE, wheel->origin,

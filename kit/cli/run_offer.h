@@ -7,7 +7,7 @@
 
 #include "kit/cli/run_choice.h"
 
-/* Makes the private folder, wanted->folder, unless it is there. Fails with IO or NO_MEMORY. */
+/* Makes the private folder, wanted->folder, unless it is there. Fails with IO. */
 enum anyflash_status af_cli_offer_begin(struct af_cli_wanted *wanted,
                                         struct anyflash_error *err);
 
@@ -19,8 +19,7 @@ enum anyflash_status af_cli_offer_make(struct af_cli_wanted *wanted,
                                        struct anyflash_error *err);
 
 /* The words of the command, with the constraints as an option of the installer, and NULL. */
-enum anyflash_status af_cli_offer_words(struct af_cli_wanted *wanted, const char ***argv_out,
-                                        struct anyflash_error *err);
+const char **af_cli_offer_words(struct af_cli_wanted *wanted);
 
 /*
  * Compares flash-attn in the environment with the wheel: *difference_out is what differs first,

@@ -71,8 +71,6 @@ static enum anyflash_status write_empty(struct af_cli_wanted *wanted, const char
     struct af_wheel_pack *pack = af_arena_alloc(arena, sizeof *pack);
     const struct af_span *pieces;
     size_t count;
-    if (pack == NULL)
-        return af_fail_memory(err);
     pack->arena = arena;
     pack->count = 0;
     pack->information = af_arena_format(arena, "flash_attn-%s.dist-info", version);
@@ -111,9 +109,7 @@ static enum anyflash_status write_limits(struct af_cli_wanted *wanted, const cha
     if (torch != NULL)
         af_text_format(&text, "torch==%.*s\n", (int)strcspn(torch, "+"), torch);
     const char *path = af_path_join(arena, wanted->folder, "question.txt");
-    status = text.failed || arena->failed
-                 ? af_fail_memory(err)
-                 : af_file_write_text(arena, path, af_text_get(&text), err);
+    status = af_file_write_text(arena, path, af_text_get(&text), err);
     *path_out = text.len > 0 ? path : NULL;
     af_text_release(&text);
     return status;
@@ -136,24 +132,18 @@ static const char *without_quiet(struct af_arena *arena, const char *word)
 }
 
 /* The command with `limits` as a trial whose answer can be read. */
-static enum anyflash_status question_words(struct af_cli_wanted *wanted, const char *limits,
-                                           const char *report, const char ***argv_out,
-                                           struct anyflash_error *err)
+static const char **question_words(struct af_cli_wanted *wanted, const char *limits,
+                                   const char *report)
 {
     struct af_arena *arena = &wanted->cli->arena;
-    const char **words;
     const char *kept = wanted->constraints;
     size_t count = 0, from = 0, read = 0;
     wanted->constraints = limits;
-    enum anyflash_status status = af_cli_offer_words(wanted, &words, err);
+    const char **words = af_cli_offer_words(wanted);
     wanted->constraints = kept;
-    if (status != ANYFLASH_OK)
-        return status;
     while (words[from] != NULL)
         from++;
     const char **argv = af_arena_array(arena, from + OWN_WORDS + 1, sizeof *argv);
-    if (argv == NULL)
-        return af_fail_memory(err);
     for (bool options = true; read < from; read++) {
         if (read == wanted->command.option_place) {
             argv[count++] = "--dry-run";
@@ -167,8 +157,7 @@ static enum anyflash_status question_words(struct af_cli_wanted *wanted, const c
             argv[count++] = own ? without_quiet(arena, words[read]) : words[read];
     }
     argv[count] = NULL;
-    *argv_out = argv;
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return argv;
 }
 
 static bool go_on(void *context)
@@ -203,9 +192,8 @@ static const char *last_error(struct af_arena *arena, struct af_span text)
         }
     }
     const char *shown = af_text_scrub(arena, af_text_get(&joined), FAILURE_BYTES);
-    arena->failed |= joined.failed;
     af_text_release(&joined);
-    return shown == NULL || shown[0] == '\0' ? "it does not say why" : shown;
+    return shown[0] == '\0' ? "it does not say why" : shown;
 }
 
 static void add_package(struct af_cli_resolved *resolved, struct af_arena *arena,
@@ -270,8 +258,7 @@ static bool needs_exactly(const struct af_cli_wanted *wanted, const json_t *meta
             continue;
         const char *specifier =
             af_arena_text_n(wanted->project.arena, need.specifier.data, need.specifier.len);
-        if (specifier != NULL &&
-            af_project_pinned_version(wanted->project.arena, specifier) != NULL &&
+        if (af_project_pinned_version(wanted->project.arena, specifier) != NULL &&
             af_project_allows(specifier, torch) == AF_YES)
             return true;
     }
@@ -311,25 +298,17 @@ static void read_report(const struct af_cli_wanted *wanted, struct af_cli_resolv
     }
 }
 
-static enum anyflash_status read_pip(struct af_cli_wanted *wanted, const char *path,
-                                     struct af_cli_resolved *resolved,
-                                     struct anyflash_error *err)
+static void read_pip(struct af_cli_wanted *wanted, const char *path,
+                     struct af_cli_resolved *resolved)
 {
     struct af_span text;
-    struct anyflash_error problem = {0};
     json_t *report = NULL;
-    enum anyflash_status status =
-        af_file_read(&wanted->cli->arena, path, REPORT_BYTES_MAX, &text, &problem);
-    if (status == ANYFLASH_OK)
-        status = af_json_parse(text, REPORT_BYTES_MAX, "the report", &report, &problem);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
-    if (status == ANYFLASH_OK)
+    if (af_file_read(&wanted->cli->arena, path, REPORT_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
+        af_json_parse(text, REPORT_BYTES_MAX, "the report", &report, NULL) == ANYFLASH_OK)
         read_report(wanted, resolved, report);
     else
         resolved->failure = "it wrote no report that can be read";
     json_decref(report);
-    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const char *flash,
@@ -341,7 +320,7 @@ enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const cha
         "NO_COLOR=1", "FORCE_COLOR", "CLICOLOR_FORCE", "PIP_NO_INPUT=1", "PIP_QUIET",
         "PIP_REPORT", NULL};
     struct af_arena *arena = &wanted->cli->arena;
-    const char *limits = NULL, **argv = NULL;
+    const char *limits = NULL;
     struct af_program_result result = {0};
     *resolved_out = (struct af_cli_resolved){
         .packages = af_arena_array(arena, PACKAGES_MAX, sizeof *resolved_out->packages)};
@@ -351,11 +330,10 @@ enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const cha
     if (status != ANYFLASH_OK)
         return status;
     const char *report = af_path_join(arena, wanted->folder, "report.json");
-    status = question_words(wanted, limits, report, &argv, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    const struct af_program program = {
-        .argv = argv, .environment = variables, .limit_ms = LIMIT_MS, .go_on = go_on};
+    const struct af_program program = {.argv = question_words(wanted, limits, report),
+                                       .environment = variables,
+                                       .limit_ms = LIMIT_MS,
+                                       .go_on = go_on};
     status = af_program_run(&program, arena, &result, err);
     if (status == ANYFLASH_E_TIMEOUT && !af_interrupted()) {
         resolved_out->failure = "it has not answered within ten minutes";
@@ -370,8 +348,8 @@ enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const cha
     else if (wanted->command.uv)
         read_uv(resolved_out, arena, result.errors);
     else
-        status = read_pip(wanted, report, resolved_out, err);
-    return status == ANYFLASH_OK && arena->failed ? af_fail_memory(err) : status;
+        read_pip(wanted, report, resolved_out);
+    return ANYFLASH_OK;
 }
 
 const char *af_cli_resolved_version(const struct af_cli_resolved *resolved, const char *name)

@@ -34,7 +34,7 @@ bool af_cli_resolver_matters(const struct af_cli_wanted *wanted);
  * Asks the installer. `flash` is the version of the empty flash-attn; NULL: the command names
  * its file, which is used. `torch` is a version that torch shall have; NULL: any. An installer
  * that fails, or takes more than ten minutes, is no failure: resolved_out->failure says why.
- * Fails with IO, NO_MEMORY, or TIMEOUT when the user interrupts.
+ * Fails with IO, or TIMEOUT when the user interrupts.
  */
 enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const char *flash,
                                          const char *torch,

@@ -78,8 +78,7 @@ static void read_uv_line(struct af_cli_wanted *wanted, struct af_span line)
         refuse(wanted, "uv", name);
 }
 
-enum anyflash_status af_cli_settings_check(struct af_cli_wanted *wanted,
-                                           struct anyflash_error *err)
+void af_cli_settings_check(struct af_cli_wanted *wanted)
 {
     static const char *const for_pip[] = {"config", "list"};
     static const char *const for_uv[] = {"--show-settings", "--dry-run", "anyflash"};
@@ -89,17 +88,17 @@ enum anyflash_status af_cli_settings_check(struct af_cli_wanted *wanted,
     struct af_program_result result;
     struct af_span line;
     if (own > WORDS_MAX)
-        return ANYFLASH_OK;
+        return;
     for (size_t i = 0; i < command->word_count; i++)
         if (strcmp(command->words[i], "--isolated") == 0)
-            return ANYFLASH_OK; /* pip then has no settings */
+            return; /* pip then has no settings */
     memcpy(argv, command->words, own * sizeof *argv);
     memcpy(argv + own, command->uv ? for_uv : for_pip,
            command->uv ? sizeof for_uv : sizeof for_pip);
     const struct af_program program = {.argv = argv, .limit_ms = LIMIT_MS};
-    enum anyflash_status status = af_program_run(&program, &wanted->cli->arena, &result, err);
-    if (status != ANYFLASH_OK || result.exit_code != 0)
-        return ANYFLASH_OK; /* it will say itself what is wrong */
+    if (af_program_run(&program, &wanted->cli->arena, &result, NULL) != ANYFLASH_OK ||
+        result.exit_code != 0)
+        return; /* it will say itself what is wrong */
     struct af_span text = result.output;
     while (wanted->refusal == NULL && af_text_line(&text, &line)) {
         if (command->uv)
@@ -107,5 +106,4 @@ enum anyflash_status af_cli_settings_check(struct af_cli_wanted *wanted,
         else
             read_pip_line(wanted, line);
     }
-    return ANYFLASH_OK;
 }

@@ -10,7 +10,6 @@
  * Asks the command's installer for its settings, and refuses those that say what is installed,
  * or that it is installed elsewhere. An installer that does not answer has none.
  */
-enum anyflash_status af_cli_settings_check(struct af_cli_wanted *wanted,
-                                           struct anyflash_error *err);
+void af_cli_settings_check(struct af_cli_wanted *wanted);
 
 #endif

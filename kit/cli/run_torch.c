@@ -95,9 +95,8 @@ static enum anyflash_status ask(struct af_cli_wanted *wanted, const char *torch,
     enum anyflash_status status = ANYFLASH_OK;
     if (torch != NULL) {
         const char *given = af_arena_format(arena, "torch=%s", torch);
-        status = given == NULL ? af_fail_memory(err)
-                               : af_machine_given_strictly(&wanted->inputs.machines.items[0],
-                                                           given, &remark, err);
+        status =
+            af_machine_given_strictly(&wanted->inputs.machines.items[0], given, &remark, err);
     }
     if (status != ANYFLASH_OK)
         return status;
@@ -274,7 +273,7 @@ enum anyflash_status af_cli_torch_resolve(struct af_cli_wanted *wanted, const ch
     wanted->torch_stays = torch == NULL && installed != NULL;
     wanted->torch = torch != NULL ? af_cli_torch_with_build(wanted, torch) : installed;
     wanted->torch_why = torch == NULL ? NULL : why(wanted, answer_out);
-    return wanted->cli->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
 /* The torch of the installer, and what fits it. */

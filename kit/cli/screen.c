@@ -175,7 +175,6 @@ void af_screen_take(struct af_screen *screen, int indent, const char *lead, enum
                     struct af_text *text)
 {
     af_screen_add(screen, indent, lead, tone, af_text_get(text));
-    screen->out->failed |= text->failed;
     af_text_release(text);
 }
 

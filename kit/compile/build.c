@@ -55,20 +55,15 @@ static void add_option(struct command *command, const char *option, const char *
  * Starts a command with a script in the environment's Python: without the user's settings of
  * Python, and without writing compiled modules.
  */
-static enum anyflash_status start(struct command *command, const struct af_build *build,
-                                  const struct af_build_place *place, const char *script,
-                                  struct anyflash_error *err)
+static void start(struct command *command, const struct af_build *build,
+                  const struct af_build_place *place, const char *script)
 {
-    const char *path = af_path_join(build->arena, place->scripts, script);
-    if (path == NULL)
-        return af_fail_memory(err);
     command->count = 0;
     add(command, af_fact_text_or(&build->machine->python.executable, "python3"));
     add(command, "-E");
     add(command, "-s");
     add(command, "-B");
-    add(command, path);
-    return ANYFLASH_OK;
+    add(command, af_path_join(build->arena, place->scripts, script));
 }
 
 /* ---- steps ---- */
@@ -79,8 +74,6 @@ static enum anyflash_status lock_folder(const struct af_build *build,
                                         struct anyflash_error *err)
 {
     const char *path = af_path_join(build->arena, place->folder, "lock");
-    if (path == NULL)
-        return af_fail_memory(err);
     if (!af_build_try_lock(path, fd_out))
         return af_fail(err, ANYFLASH_E_IO,
                        "another build is running in '%s': wait until it finishes",
@@ -95,10 +88,7 @@ static enum anyflash_status write_one(struct af_build *build, const char *folder
 {
     struct af_arena *arena = build->arena;
     const char *path = af_path_join(arena, folder, name);
-    const char *parent = path == NULL ? NULL : af_path_folder(arena, path);
-    if (parent == NULL)
-        return af_fail_memory(err);
-    enum anyflash_status status = af_folder_make(parent, 0755, err);
+    enum anyflash_status status = af_folder_make(af_path_folder(arena, path), 0755, err);
     return status == ANYFLASH_OK ? af_build_write_file(arena, path, bytes, err) : status;
 }
 
@@ -107,8 +97,6 @@ static enum anyflash_status write_scripts(struct af_build *build,
                                           struct anyflash_error *err)
 {
     const char *title = af_arena_format(build->arena, "flash-attn %s\n", build->version);
-    if (title == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status =
         write_one(build, place->folder, "about", (struct af_span){title, strlen(title)}, err);
     for (const struct af_build_file *file = af_build_files;
@@ -132,15 +120,13 @@ static enum anyflash_status find_nvrtc(struct af_build *build,
     const struct af_toolkit *toolkit = af_machine_toolkit(build->machine);
     struct command command;
     struct af_program_result result;
-    enum anyflash_status status =
-        start(&command, build, place, "packaging/kernels/nvrtc.py", err);
+    start(&command, build, place, "packaging/kernels/nvrtc.py");
     add(&command, "find");
     if (toolkit != NULL)
         add(&command, af_fact_text_or(&toolkit->root, NULL));
     add(&command, NULL);
     const struct af_program program = {.argv = command.words};
-    if (status == ANYFLASH_OK)
-        status = af_program_run(&program, build->arena, &result, err);
+    enum anyflash_status status = af_program_run(&program, build->arena, &result, err);
     if (status != ANYFLASH_OK)
         return status;
     struct af_span line;
@@ -149,8 +135,6 @@ static enum anyflash_status find_nvrtc(struct af_build *build,
     if (!found)
         return af_build_prepare_nvrtc(build, place, false, lock, &folders_out[0], err);
     folders_out[0] = af_arena_text_n(build->arena, line.data, line.len);
-    if (folders_out[0] == NULL)
-        return af_fail_memory(err);
     return result.exit_code == 0
                ? ANYFLASH_OK
                : af_build_prepare_nvrtc(build, place, true, lock, &folders_out[1], err);
@@ -177,8 +161,7 @@ static enum anyflash_status make_pack(struct af_build *build,
     const char *jobs = build->jobs == 0 ? NULL : af_arena_format(arena, "%u", build->jobs);
     struct command command;
     int exit_code;
-    enum anyflash_status status =
-        start(&command, build, place, "packaging/kernels/make_pack.py", err);
+    start(&command, build, place, "packaging/kernels/make_pack.py");
     add(&command, "--quiet");
     for (size_t i = 0; i < 2 && nvrtc[i] != NULL; i++)
         add_option(&command, "--nvrtc", nvrtc[i]);
@@ -194,10 +177,7 @@ static enum anyflash_status make_pack(struct af_build *build,
         add_option(&command, "--jobs", jobs);
     add(&command, NULL);
     const struct af_program program = {.argv = command.words};
-    if (arena->failed)
-        return af_fail_memory(err);
-    if (status == ANYFLASH_OK)
-        status = af_folder_remove(place->packs, err);
+    enum anyflash_status status = af_folder_remove(place->packs, err);
     if (status == ANYFLASH_OK)
         status = af_program_run_foreground(&program, arena, &exit_code, err);
     if (status != ANYFLASH_OK)
@@ -246,10 +226,9 @@ static enum anyflash_status make_wheel(struct af_build *build,
     struct af_span said;
     int glibc;
     enum anyflash_status status = read_glibc(build, &glibc, err);
-    if (status == ANYFLASH_OK)
-        status = start(&command, build, place, "packaging/flash_attn_wheel.py", err);
     if (status != ANYFLASH_OK)
         return status;
+    start(&command, build, place, "packaging/flash_attn_wheel.py");
     add(&command, pack);
     add(&command, af_path_join(arena, place->scripts, LIBRARY));
     add(&command, af_arena_format(arena, "manylinux_2_%d_%s", glibc,
@@ -257,8 +236,6 @@ static enum anyflash_status make_wheel(struct af_build *build,
     add(&command, place->output);
     add_option(&command, "--sources", place->sources);
     add(&command, NULL);
-    if (arena->failed)
-        return af_fail_memory(err);
     af_progress_message(&build->progress, "packing the wheel");
     status = af_build_call(build, place->log, "packing the wheel", command.words, &said, err);
     if (status != ANYFLASH_OK)
@@ -269,7 +246,7 @@ static enum anyflash_status make_wheel(struct af_build *build,
     if (end == NULL)
         return af_fail(err, ANYFLASH_E_INTERNAL, "packing the wheel printed no path");
     *wheel_out = af_arena_text_n(arena, said.data, (size_t)(end - said.data) + 4);
-    return *wheel_out == NULL ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
 static enum anyflash_status make(struct af_build *build, const struct af_build_place *place,

@@ -70,8 +70,7 @@ struct af_build_check {
  * Checks the prerequisites (kit/fit/rung.h), and what can only be found out on this machine:
  * whether programs run, and what is in the cache. A program that does not respond is a "no".
  * With `upstream`, those of flash-attn's own source build for the GPUs `targets`, 80, 90, ...;
- * none: the machine's. Changes nothing. Texts are in build->arena. Fails with NO_MEMORY or
- * INTERNAL.
+ * none: the machine's. Changes nothing. Texts are in build->arena. Fails with INTERNAL.
  */
 enum anyflash_status af_build_check(struct af_build *build, bool upstream, const int *targets,
                                     size_t target_count, struct af_build_check *check_out,
@@ -86,7 +85,7 @@ struct af_build_result {
 /*
  * Makes the wheel, with a line on stderr for each compiler that ends. If the kernels do not
  * compile, that is a result with a reason. Fails with IO (also if the disk is full), NOT_FOUND,
- * TIMEOUT, DATA (a wrong hash), UNSUPPORTED or NO_MEMORY. PTX is kept in any case.
+ * TIMEOUT, DATA (a wrong hash) or UNSUPPORTED. PTX is kept in any case.
  */
 enum anyflash_status af_build_run(struct af_build *build, const struct af_build_place *place,
                                   struct af_build_result *result_out,

@@ -69,8 +69,6 @@ static enum anyflash_status install_uv(struct af_build *build,
         own,       "-I",      "-m", "pip",
         "install", "--quiet", "uv", build->offline ? "--no-index" : NULL,
         NULL};
-    if (own == NULL)
-        return af_fail_memory(err);
     af_progress_message(&build->progress, "downloading uv");
     enum anyflash_status status =
         af_build_call(build, place->log, "making an environment for uv", make, NULL, err);
@@ -88,17 +86,13 @@ static enum anyflash_status prepare_uv(struct af_build *build,
     int lock = -1;
     if ((*uv_out = af_build_uv(build)) != NULL)
         return ANYFLASH_OK;
-    enum anyflash_status status =
-        folder == NULL ? af_fail_memory(err)
-                       : af_build_lock(build, folder, AF_BUILD_ALONE, &lock, err);
+    enum anyflash_status status = af_build_lock(build, folder, AF_BUILD_ALONE, &lock, err);
     if (status == ANYFLASH_OK && (*uv_out = af_build_uv(build)) == NULL)
         status = install_uv(build, place, folder, err);
     if (lock >= 0)
         close(lock);
     if (status == ANYFLASH_OK && (*uv_out = af_build_uv(build)) == NULL)
-        status = build->arena->failed
-                     ? af_fail_memory(err)
-                     : af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' contains no uv", folder);
+        status = af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' contains no uv", folder);
     return status;
 }
 
@@ -168,8 +162,6 @@ enum anyflash_status af_build_prepare_nvrtc(struct af_build *build,
     const struct tools tools = {folder, af_path_join(arena, folder, "packages"),
                                 af_path_join(arena, folder, "complete"), only_cccl};
     enum anyflash_status status = ANYFLASH_OK;
-    if (arena->failed)
-        return af_fail_memory(err);
     *folder_out = tools.packages;
     while (status == ANYFLASH_OK) {
         status = af_build_lock(build, folder, AF_BUILD_SHARED, lock, err);
@@ -247,10 +239,8 @@ static enum anyflash_status find_archive(struct af_build *build,
                           python,
                           NULL};
     archive->path = af_arena_format(arena, "%s/flash_attn-%s.tar.gz", folder, build->version);
-    if (arena->failed)
-        return af_fail_memory(err);
     enum anyflash_status status = read_lock(build, lock, archive, err);
-    if (status == ANYFLASH_OK || status == ANYFLASH_E_NO_MEMORY)
+    if (status == ANYFLASH_OK)
         return status;
     if (build->offline)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
@@ -312,8 +302,7 @@ static enum anyflash_status download(struct af_build *build, const struct archiv
                                     .progress = show_progress,
                                     .context = build};
     enum anyflash_status status = af_file_sha256(archive->path, hex, NULL, err);
-    if (status == ANYFLASH_E_NO_MEMORY ||
-        (status == ANYFLASH_OK && af_sha256_equal(hex, archive->sha256)))
+    if (status == ANYFLASH_OK && af_sha256_equal(hex, archive->sha256))
         return status;
     if (build->offline)
         return af_fail(err, ANYFLASH_E_NOT_FOUND,
@@ -321,9 +310,8 @@ static enum anyflash_status download(struct af_build *build, const struct archiv
                        "downloaded because of --offline",
                        build->version);
     const char *path = af_url_file_path(build->arena, archive->url);
-    if (path != NULL || build->arena->failed)
-        return path == NULL ? af_fail_memory(err) : copy_archive(build, archive, path, err);
-    return af_download_run(&http, &job, &result, err);
+    return path != NULL ? copy_archive(build, archive, path, err)
+                        : af_download_run(&http, &job, &result, err);
 }
 
 /* Unpacks what a build reads; the archive has the hash that the index states. */
@@ -339,8 +327,7 @@ static enum anyflash_status unpack(struct af_build *build, const struct af_build
         "tar", "-xzf", archive, "--no-same-owner", "--strip-components=1", "-C", staged};
     for (size_t i = 0; i < AF_COUNT(wanted); i++)
         argv[7 + i] = af_arena_format(arena, "flash_attn-%s/%s", build->version, wanted[i]);
-    enum anyflash_status status =
-        arena->failed ? af_fail_memory(err) : af_folder_remove(staged, err);
+    enum anyflash_status status = af_folder_remove(staged, err);
     if (status == ANYFLASH_OK)
         status = af_folder_make(staged, 0755, err);
     if (status == ANYFLASH_OK)
@@ -374,10 +361,8 @@ enum anyflash_status af_build_prepare_sources(struct af_build *build,
                                               struct anyflash_error *err)
 {
     const char *root = af_build_root(build->arena);
-    const char *folder = root == NULL ? NULL : af_path_join(build->arena, root, "sources");
+    const char *folder = af_path_join(build->arena, root, "sources");
     int lock = -1;
-    if (folder == NULL)
-        return af_fail_memory(err);
     if (af_file_is_folder(place->sources))
         return ANYFLASH_OK; /* unpacking is atomic */
     enum anyflash_status status = af_folder_make(root, 0755, err);
@@ -411,9 +396,8 @@ static enum anyflash_status pack_in(struct af_build *build, const char *folder,
                        packs == 0 ? "'%s' has no file that ends with .kernels"
                                   : "'%s' has several files that end with .kernels: name one",
                        af_text_scrub(build->arena, folder, 200));
-    if (status == ANYFLASH_OK &&
-        (*path_out = af_path_join(build->arena, folder, found)) == NULL)
-        return af_fail_memory(err);
+    if (status == ANYFLASH_OK)
+        *path_out = af_path_join(build->arena, folder, found);
     return status;
 }
 
@@ -424,8 +408,8 @@ static enum anyflash_status download_pack(struct af_build *build,
 {
     struct af_arena *arena = build->arena;
     const char *plain = af_arena_text_n(arena, build->pack, strcspn(build->pack, "?#"));
-    const char *name = plain == NULL ? NULL : af_path_name(plain);
-    const char *path = name == NULL ? NULL : af_path_join(arena, place->packs, name);
+    const char *name = af_path_name(plain);
+    const char *path = af_path_join(arena, place->packs, name);
     const struct af_http http = {.allow_http = build->allow_http};
     struct af_download_result result;
     const struct af_download job = {.url = build->pack,
@@ -434,8 +418,6 @@ static enum anyflash_status download_pack(struct af_build *build,
                                     .max_bytes = ARCHIVE_BYTES_MAX,
                                     .progress = show_progress,
                                     .context = build};
-    if (path == NULL)
-        return af_fail_memory(err);
     if (!af_ends_with(name, ".kernels"))
         return af_fail(err, ANYFLASH_E_ARGUMENT, "the name of a pack ends with .kernels");
     if (build->offline)
@@ -454,10 +436,8 @@ enum anyflash_status af_build_prepare_pack(struct af_build *build,
         return download_pack(build, place, path_out, err);
     const char *path = af_file_real_path(build->arena, build->pack);
     if (path == NULL)
-        return build->arena->failed
-                   ? af_fail_memory(err)
-                   : af_fail(err, ANYFLASH_E_NOT_FOUND, "--pack: '%s' does not exist",
-                             af_text_scrub(build->arena, build->pack, 200));
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "--pack: '%s' does not exist",
+                       af_text_scrub(build->arena, build->pack, 200));
     *path_out = path;
     return af_file_is_folder(path) ? pack_in(build, path, path_out, err) : ANYFLASH_OK;
 }

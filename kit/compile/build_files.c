@@ -90,13 +90,13 @@ static const char *why_it_failed(struct af_arena *arena, struct af_span text)
     const struct af_span parts[] = {said.error, said.first, said.last};
     char quoted[AF_COUNT(parts)][LINE_BYTES];
     const char *all = "";
-    for (size_t i = 0; i < AF_COUNT(parts) && all != NULL; i++) {
+    for (size_t i = 0; i < AF_COUNT(parts); i++) {
         if (parts[i].len == 0)
             continue;
         af_text_quote(quoted[i], LINE_BYTES, parts[i].data, parts[i].len);
         all = af_arena_format(arena, "%s%s%s", all, all[0] == '\0' ? "" : ": ", quoted[i]);
     }
-    return all == NULL ? "" : all;
+    return all;
 }
 
 static bool is_wanted(void *context)
@@ -149,8 +149,6 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
     const struct timespec pause = {.tv_nsec = POLL_NANOSECONDS};
     const char *path = af_arena_format(build->arena, "%s.lock", folder);
     int operation = mode == AF_BUILD_ALONE ? LOCK_EX : LOCK_SH;
-    if (path == NULL)
-        return af_fail_memory(err);
     for (bool is_announced = false;; is_announced = true) {
         if (*fd < 0)
             *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);

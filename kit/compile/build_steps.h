@@ -48,7 +48,7 @@ enum af_build_lock_mode {
 
 /*
  * Locks a folder of the cache, which need not exist. Waits for other builds, with a
- * message; fails with TIMEOUT if it is interrupted meanwhile, IO or NO_MEMORY. *fd is
+ * message; fails with TIMEOUT if it is interrupted meanwhile, or IO. *fd is
  * -1 or a lock on the same folder, whose mode is changed; the caller closes it in any
  * case.
  */

@@ -35,10 +35,8 @@ static enum anyflash_status check_owners(struct af_arena *arena, const char *roo
     static const char *const kept[] = {"", "sources", "tools-uv"};
     enum anyflash_status status =
         af_file_check_owners(arena, af_path_folder(arena, root), VARIABLE, err);
-    for (size_t i = 0; i < AF_COUNT(kept) && status == ANYFLASH_OK; i++) {
-        const char *path = af_path_join(arena, root, kept[i]);
-        status = path == NULL ? af_fail_memory(err) : af_file_check_owner(path, VARIABLE, err);
-    }
+    for (size_t i = 0; i < AF_COUNT(kept) && status == ANYFLASH_OK; i++)
+        status = af_file_check_owner(af_path_join(arena, root, kept[i]), VARIABLE, err);
     return status;
 }
 
@@ -65,8 +63,6 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
     struct af_arena *arena = build->arena;
     const char *root = af_build_root(arena);
     const char *key = key_of(build);
-    if (arena->failed)
-        return af_fail_memory(err);
     if (root == NULL)
         return af_fail(err, ANYFLASH_E_UNSUPPORTED, NO_CACHE);
     enum anyflash_status status = check_owners(arena, root, err);
@@ -81,8 +77,6 @@ enum anyflash_status af_build_find_place(const struct af_build *build,
     place.output = af_arena_format(arena, "%s/wheels", place.folder);
     place.tools = af_arena_format(arena, "%s/tools-nvrtc", root);
     place.cccl = af_arena_format(arena, "%s/tools-cccl", root);
-    if (arena->failed)
-        return af_fail_memory(err);
     const char *const kept[] = {place.tools,   place.cccl,    place.folder,
                                 place.scripts, place.sources, place.work};
     for (size_t i = 0; i < AF_COUNT(kept) && status == ANYFLASH_OK; i++)
@@ -105,10 +99,9 @@ static uint64_t bytes_below(struct af_arena *arena, const char *folder)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
             fstatat(dirfd(opened), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
-        const char *inner =
-            S_ISDIR(info.st_mode) ? af_path_join(arena, folder, entry->d_name) : NULL;
         bytes += (uint64_t)info.st_blocks * 512;
-        bytes += inner == NULL ? 0 : bytes_below(arena, inner);
+        if (S_ISDIR(info.st_mode))
+            bytes += bytes_below(arena, af_path_join(arena, folder, entry->d_name));
     }
     if (opened != NULL)
         closedir(opened);
@@ -122,8 +115,7 @@ static const char *title_of(struct af_arena *arena, const char *path, const char
     struct af_span text, line;
     for (size_t i = 0; i < AF_COUNT(files); i++) {
         const char *file = af_path_join(arena, path, files[i]);
-        if (file != NULL &&
-            af_file_read(arena, file, TITLE_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
+        if (af_file_read(arena, file, TITLE_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
             af_text_line(&text, &line))
             return af_text_scrub(arena, af_arena_text_n(arena, line.data, line.len), 200);
     }
@@ -137,22 +129,18 @@ enum anyflash_status af_build_list(struct af_arena *arena, struct af_build_kept 
     struct af_build_kept *rows = af_arena_array(arena, KEPT_MAX, sizeof *rows);
     struct dirent *entry;
     size_t count = 0;
-    if (arena->failed)
-        return af_fail_memory(err);
     if (root == NULL)
         return af_fail(err, ANYFLASH_E_NOT_FOUND, NO_CACHE);
     DIR *opened = opendir(root);
     while (opened != NULL && count < KEPT_MAX && (entry = readdir(opened)) != NULL) {
         const char *path = af_path_join(arena, root, entry->d_name);
-        if (entry->d_name[0] == '.' || path == NULL || !af_file_is_folder(path))
+        if (entry->d_name[0] == '.' || !af_file_is_folder(path))
             continue;
         rows[count++] = (struct af_build_kept){path, title_of(arena, path, entry->d_name),
                                                bytes_below(arena, path)};
     }
     if (opened != NULL)
         closedir(opened);
-    if (arena->failed)
-        return af_fail_memory(err);
     *rows_out = rows;
     *count_out = count;
     return ANYFLASH_OK;

@@ -74,10 +74,8 @@ enum anyflash_status af_config_lock_decide(struct af_config_lock *lock, struct a
 /* Releases the decisions. Does nothing to a zero-initialised lock. */
 void af_config_lock_release(struct af_config_lock *lock);
 
-/* Chooses each pin's source by its facts, and sets markers. Fails with NO_MEMORY. */
-enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
-                                           enum af_pin_source source,
-                                           struct anyflash_error *err);
+/* Chooses each pin's source by its facts, and sets markers. */
+void af_config_lock_finish(struct af_config_lock *lock, enum af_pin_source source);
 
 /*
  * Adds a note if `pip install torch` alone would install a torch for another CUDA, or without

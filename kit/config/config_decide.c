@@ -290,10 +290,7 @@ static enum anyflash_status find_range(struct af_config_decider *decider,
     bool is_long = range.len > RANGE_BYTES_MAX;
     if (range.len > 0)
         decider->options.range = af_arena_text(decider->project->arena, range.data);
-    bool is_full = range.failed || decider->project->arena->failed;
     af_text_release(&range);
-    if (is_full)
-        return af_fail_memory(decider->err);
     return !is_long ? ANYFLASH_OK
                     : af_fail(decider->err, ANYFLASH_E_LIMIT,
                               "the specifiers of %s have more than %d bytes",
@@ -311,8 +308,7 @@ enum anyflash_status af_config_project_decide(struct af_config_project *project,
         .project = project, .catalog = catalog, .options = *options, .err = err};
     const struct af_machine **pointers =
         af_arena_array(project->arena, machine_count + 1, sizeof *pointers);
-    enum anyflash_status status =
-        pointers == NULL ? af_fail_memory(err) : find_range(&decider, machines, machine_count);
+    enum anyflash_status status = find_range(&decider, machines, machine_count);
     *lock = (struct af_config_lock){.arena = project->arena, .package = project->package};
     for (size_t i = 0; i < machine_count && status == ANYFLASH_OK; i++) {
         look_at(&decider, &machines[i]);

@@ -196,7 +196,6 @@ enum anyflash_status af_config_fragment(struct af_config_lock *lock, const char 
     if (!from_conda && installs_torch)
         af_config_lock_note_torch(lock, "where the tool looks for torch");
     new_out->len = out.len;
-    new_out->data = out.failed ? NULL : af_arena_text_n(lock->arena, out.data, out.len);
-    af_text_release(&out);
-    return new_out->data == NULL || lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    new_out->data = af_text_take(&out, lock->arena);
+    return ANYFLASH_OK;
 }

@@ -75,8 +75,6 @@ static const char *platform_marker(struct af_arena *arena, const char *platform)
 /* "A and B"; either may be empty. */
 static const char *join_markers(struct af_arena *arena, const char *a, const char *b)
 {
-    if (a == NULL || b == NULL)
-        return NULL;
     return a[0] == '\0' ? b : b[0] == '\0' ? a : af_arena_format(arena, "%s and %s", a, b);
 }
 
@@ -107,7 +105,7 @@ static bool needs_index(struct af_arena *arena, const struct af_pin *pin)
         af_arena_format(arena, "%s_%s", af_fact_text_or(&pin->machine->platform.os, "linux"),
                         af_fact_text_or(&pin->machine->platform.arch, "x86_64"));
     const struct af_catalog_torch_variant *usual =
-        release == NULL || platform == NULL ? NULL : af_tables_default(release, platform);
+        release == NULL ? NULL : af_tables_default(release, platform);
     return usual != NULL && usual->cuda_major != wheel->cuda_major;
 }
 
@@ -200,8 +198,6 @@ static enum anyflash_status add_pin(struct af_config_lock *lock,
                            ? "; `anyflash build` makes a wheel, and `uv add FILE` locks that"
                            : "");
     fill_wheel(lock, &pin);
-    if (lock->arena->failed)
-        return af_fail_memory(err);
     if (lock->pin_count == AF_PINS_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT, "more than %d machines", AF_PINS_MAX);
     enum anyflash_status status = check_pin(lock, &pin, &is_known, err);
@@ -237,8 +233,6 @@ static enum anyflash_status decide_group(struct af_config_lock *lock,
 {
     const struct af_machine **group = af_arena_array(lock->arena, machine_count, sizeof *group);
     size_t count = 0;
-    if (group == NULL)
-        return af_fail_memory(err);
     for (size_t i = 0; i < first; i++)
         if (same_group(machines[i], machines[first]))
             return ANYFLASH_OK;
@@ -264,7 +258,7 @@ enum anyflash_status af_config_lock_decide(struct af_config_lock *lock, struct a
         .arena = arena,
         .package = "flash-attn",
         .decisions = af_arena_array(arena, machine_count + 1, sizeof *lock->decisions)};
-    enum anyflash_status status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < machine_count; i++)
         status = decide_group(lock, catalog, machines, machine_count, i, options, err);
     return status;
@@ -306,27 +300,24 @@ static const char *union_marker(struct af_config_lock *lock)
         shared = shared && strcmp(lock->pins[i].platform_marker, platform) == 0;
     if (lock->pin_count == 1)
         return lock->pins[0].marker;
-    for (size_t i = 0; i < lock->pin_count && text != NULL; i++)
+    for (size_t i = 0; i < lock->pin_count; i++)
         text = af_arena_format(lock->arena, shared ? "%s%s%s" : "%s%s(%s)", text,
                                i > 0 ? " or " : "",
                                shared ? lock->pins[i].python_marker : lock->pins[i].marker);
-    if (!shared || platform[0] == '\0' || text == NULL)
+    if (!shared || platform[0] == '\0')
         return text;
     return af_arena_format(lock->arena, "(%s) and %s", text, platform);
 }
 
-enum anyflash_status af_config_lock_finish(struct af_config_lock *lock,
-                                           enum af_pin_source source,
-                                           struct anyflash_error *err)
+void af_config_lock_finish(struct af_config_lock *lock, enum af_pin_source source)
 {
     for (size_t i = 0; i < lock->pin_count; i++) {
         struct af_pin *pin = &lock->pins[i];
         pin->marker = join_markers(lock->arena, pin->python_marker, pin->platform_marker);
-        if (pin->marker != NULL && pin->marker[0] == '\0')
+        if (pin->marker[0] == '\0')
             pin->marker = "python_version >= '3'";
         name_pin(lock, pin, source);
     }
-    if (!lock->arena->failed && lock->pin_count > 0)
+    if (lock->pin_count > 0)
         lock->marker = union_marker(lock);
-    return lock->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

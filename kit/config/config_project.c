@@ -154,11 +154,11 @@ static enum anyflash_status add_asks(struct reader *reader,
     struct af_project_asks asks;
     const char *wanted[AF_COUNT(torch_names) + 2] = {reader->project->package};
     memcpy(wanted + 1, torch_names, sizeof torch_names);
-    enum anyflash_status status =
-        af_project_asks_read_all(reader->project->arena, source, wanted, &asks, reader->err);
-    if (status == ANYFLASH_OK && reader->project->requires_python == NULL)
+    af_project_asks_read_all(reader->project->arena, source, wanted, &asks);
+    if (reader->project->requires_python == NULL)
         reader->project->requires_python = asks.stated[0].python_range;
-    const struct af_project_ask *ask = status == ANYFLASH_OK ? asks.first : NULL;
+    enum anyflash_status status = ANYFLASH_OK;
+    const struct af_project_ask *ask = asks.first;
     for (; ask != NULL && status == ANYFLASH_OK; ask = ask->next)
         status = add_ask(reader, ask);
     return status;
@@ -178,16 +178,12 @@ enum anyflash_status af_config_project_add(struct af_config_project *project,
     return status == ANYFLASH_OK ? add_asks(&reader, source) : status;
 }
 
-enum anyflash_status af_config_project_add_lines(struct af_config_project *project,
-                                                 const char *path,
-                                                 af_project_read_file_fn *read, void *context,
-                                                 struct anyflash_error *err)
+void af_config_project_add_lines(struct af_config_project *project, const char *path,
+                                 af_project_read_file_fn *read, void *context)
 {
     struct af_config_file *file = new_file(project, af_path_name(path), read, context);
-    if (file != NULL &&
-        af_project_add_file(&file->project, path, false, NULL) == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
-    return ANYFLASH_OK;
+    if (file != NULL)
+        af_project_add_file(&file->project, path, false, NULL);
 }
 
 /* Whether the file requires `name`, or for torch something that decides it. */

@@ -33,8 +33,7 @@ struct af_config_project {
 
 /*
  * Adds what a pyproject.toml, pixi.toml or environment.yml states. uv resolves all extras and
- * groups together, so all of them count. Fails with DATA if it is TOML that cannot be parsed,
- * or NO_MEMORY.
+ * groups together, so all of them count. Fails with DATA if it is TOML that cannot be parsed.
  */
 enum anyflash_status af_config_project_add(struct af_config_project *project,
                                            const struct af_project_source *source,
@@ -44,10 +43,8 @@ enum anyflash_status af_config_project_add(struct af_config_project *project,
  * The same for a requirements file, which `read` reads, with those that it includes. Lines
  * after one that cannot be read are left out.
  */
-enum anyflash_status af_config_project_add_lines(struct af_config_project *project,
-                                                 const char *path,
-                                                 af_project_read_file_fn *read, void *context,
-                                                 struct anyflash_error *err);
+void af_config_project_add_lines(struct af_config_project *project, const char *path,
+                                 af_project_read_file_fn *read, void *context);
 
 /*
  * Whether some release MAJOR.MINOR.PATCH satisfies the specifier; a local version in the

@@ -22,11 +22,11 @@ bool af_config_minor_allowed(struct af_arena *arena, struct af_span specifier, i
     if (specifier.len > SPECIFIER_BYTES_MAX)
         return false;
     char *text = af_arena_text_n(arena, specifier.data, specifier.len);
-    for (char *plus; text != NULL && (plus = strchr(text, '+')) != NULL;) {
+    for (char *plus; (plus = strchr(text, '+')) != NULL;) {
         const char *rest = plus + strcspn(plus, ", ");
         memmove(plus, rest, strlen(rest) + 1);
     }
-    for (int patch = 0; text != NULL && patch < PATCHES; patch++) {
+    for (int patch = 0; patch < PATCHES; patch++) {
         struct af_version version = {.release = {major, minor, patch},
                                      .release_count = 3,
                                      .pre = -1,
@@ -35,7 +35,7 @@ bool af_config_minor_allowed(struct af_arena *arena, struct af_span specifier, i
         if (af_specifier_contains(text, &version) != AF_NO)
             return true;
     }
-    return text == NULL;
+    return false;
 }
 
 /* What limits torch; each release of the others is for one release of torch. */
@@ -212,9 +212,7 @@ enum anyflash_status af_config_torch_state(struct af_config_decider *decider,
     const char *unused;
     const char *word =
         af_arena_format(decider->project->arena, "torch=%s", with_build(decider, version));
-    return word == NULL
-               ? af_fail_memory(decider->err)
-               : af_machine_given_strictly(decider->machine, word, &unused, decider->err);
+    return af_machine_given_strictly(decider->machine, word, &unused, decider->err);
 }
 
 enum anyflash_status af_config_torch_has_wheel(struct af_config_decider *decider, bool *has_out)
@@ -236,7 +234,7 @@ static const char *allowed_patch(const struct af_config_decider *decider,
         const char *version =
             af_arena_format(decider->project->arena, "%d.%d.%d", release->torch_major,
                             release->torch_minor, (int)patch);
-        if (version == NULL || excluding_version(decider, version) == NULL)
+        if (excluding_version(decider, version) == NULL)
             return version;
     }
     return NULL;

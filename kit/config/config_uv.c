@@ -53,7 +53,7 @@ static const char *kept_specifier(struct writer *writer, struct af_span specifie
     struct af_config_lock *lock = writer->lock;
     const char *text =
         specifier.len == 0 ? "" : af_arena_text_n(lock->arena, specifier.data, specifier.len);
-    for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
+    for (size_t i = 0; i < lock->pin_count; i++) {
         struct af_version version;
         const char *own = lock->pins[i].version;
         if (af_version_parse(own, strlen(own), &version) &&
@@ -134,10 +134,10 @@ static size_t requirements_of(struct af_config_lock *lock, const char ***list_ou
         capacity += lock->pins[i].facts.requires_count;
     const char **list = af_arena_array(lock->arena, capacity, sizeof *list);
     *list_out = list;
-    for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
+    for (size_t i = 0; i < lock->pin_count; i++)
         add_requirement(lock, list, &count, torch_requirement(lock, &lock->pins[i]),
                         differs ? lock->pins[i].marker : NULL);
-    for (size_t i = 0; list != NULL && i < lock->pin_count; i++)
+    for (size_t i = 0; i < lock->pin_count; i++)
         add_own(lock, &lock->pins[i], list, &count);
     return count;
 }
@@ -167,11 +167,10 @@ static const char *dependency(struct writer *writer, const char *old)
     const char *specifier = "";
     if (old != NULL && af_requirement_parse((struct af_span){old, strlen(old)}, &requirement))
         specifier = kept_specifier(writer, requirement.specifier);
-    const char *text =
-        specifier == NULL
-            ? NULL
-            : af_arena_format(lock->arena, "%s%s ; %s", lock->package, specifier, lock->marker);
-    return text == NULL ? NULL : af_toml_quote(lock->arena, text);
+    if (specifier == NULL)
+        return NULL;
+    return af_toml_quote(lock->arena, af_arena_format(lock->arena, "%s%s ; %s", lock->package,
+                                                      specifier, lock->marker));
 }
 
 /* The element of the array that is about the package, or NULL. */
@@ -196,7 +195,7 @@ static enum anyflash_status settle_list(struct writer *writer, struct af_toml_pa
     *found_out = true;
     const char *text = dependency(writer, item->text);
     if (text == NULL)
-        return writer->status != ANYFLASH_OK ? writer->status : af_fail_memory(writer->err);
+        return writer->status;
     return af_toml_replace(&writer->toml, item, text, writer->err);
 }
 
@@ -248,8 +247,7 @@ static enum anyflash_status add_dependency(struct writer *writer, const char *ex
                            "project.%s is dynamic, and a build fails if it is in %s, too", key,
                            writer->toml.name);
     const char *text = dependency(writer, NULL);
-    return text == NULL ? af_fail_memory(writer->err)
-                        : af_toml_append(&writer->toml, target, text, writer->err);
+    return af_toml_append(&writer->toml, target, text, writer->err);
 }
 
 /*
@@ -299,8 +297,6 @@ static enum anyflash_status set_listed(struct writer *writer, const char *key, b
     const struct af_toml_item *array = af_toml_find(&writer->toml, path);
     const struct af_toml_item *item = listed(array, writer->lock->package);
     const char *name = af_toml_quote(writer->lock->arena, writer->lock->package);
-    if (writer->lock->arena->failed)
-        return af_fail_memory(writer->err);
     if (wanted && item == NULL)
         return af_toml_append(&writer->toml, path, name, writer->err);
     if (wanted || item == NULL)
@@ -330,7 +326,7 @@ static enum anyflash_status set_sources(struct writer *writer, const char *value
 static const char *sources_text(struct af_config_lock *lock)
 {
     const char *text = "[\n";
-    for (size_t i = 0; text != NULL && i < lock->pin_count; i++) {
+    for (size_t i = 0; i < lock->pin_count; i++) {
         const struct af_pin *pin = &lock->pins[i];
         const char *kind = pin->path != NULL ? "path" : "url";
         const char *quoted =
@@ -339,7 +335,7 @@ static const char *sources_text(struct af_config_lock *lock)
         text = af_arena_format(lock->arena, "%s    { %s = %s, marker = %s },\n", text, kind,
                                quoted, marker);
     }
-    return text == NULL ? NULL : af_arena_format(lock->arena, "%s]", text);
+    return af_arena_format(lock->arena, "%s]", text);
 }
 
 static enum anyflash_status set_metadata(struct writer *writer)
@@ -347,9 +343,8 @@ static enum anyflash_status set_metadata(struct writer *writer)
     const char **list = NULL;
     struct af_config_lock *lock = writer->lock;
     const size_t count = requirements_of(lock, &list);
-    return list == NULL ? af_fail_memory(writer->err)
-                        : af_project_uv_set_metadata(&writer->toml, lock->package, NULL, list,
-                                                     count, writer->err);
+    return af_project_uv_set_metadata(&writer->toml, lock->package, NULL, list, count,
+                                      writer->err);
 }
 
 /* The user has to choose the index for torch, because many use a mirror. */
@@ -397,8 +392,6 @@ static enum anyflash_status write_wheels(struct writer *writer)
     note_sources(writer->lock);
     note_torch(writer);
     const char *sources = sources_text(writer->lock);
-    if (sources == NULL)
-        return af_fail_memory(writer->err);
     enum anyflash_status status = set_listed(writer, "no-build-package", true);
     if (status == ANYFLASH_OK)
         status = set_listed(writer, "no-build-isolation-package", false);

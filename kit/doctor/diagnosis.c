@@ -127,21 +127,18 @@ static int by_cause_score(const void *a, const void *b, const void *context)
 }
 
 /* Sorts again, because evidence from several signatures has raised some scores. */
-static enum anyflash_status sort_causes(struct af_diagnosis_ranking *ranking)
+static void sort_causes(struct af_diagnosis_ranking *ranking)
 {
     struct af_diagnosis *out = ranking->out;
     int order[AF_DIAGNOSIS_CAUSES_MAX];
     struct af_diagnosed *sorted =
         af_arena_array(ranking->arena, AF_DIAGNOSIS_CAUSES_MAX, sizeof *sorted);
-    if (sorted == NULL)
-        return ANYFLASH_E_NO_MEMORY;
     for (size_t i = 0; i < out->count; i++)
         order[i] = (int)i;
     af_sort(order, out->count, sizeof *order, by_cause_score, out);
     for (size_t i = 0; i < out->count; i++)
         sorted[i] = out->causes[order[i]];
     memcpy(out->causes, sorted, out->count * sizeof *sorted);
-    return ANYFLASH_OK;
 }
 
 /* A cause without a proof is likely only if it is the best and clearly ahead. */
@@ -217,18 +214,17 @@ static void ask(struct af_diagnosis_ranking *ranking)
 }
 
 /* The C++ ABI of a torch that PyTorch published, where the machine's record does not say it. */
-static enum anyflash_status derive_abi(struct af_lookup *lookup, struct anyflash_error *err)
+static void derive_abi(struct af_lookup *lookup)
 {
     const struct af_torch *torch = &lookup->machine->torch;
     struct af_view view;
     if (torch->version.state != AF_FACT_KNOWN || torch->cxx11abi.state == AF_FACT_KNOWN)
-        return ANYFLASH_OK;
+        return;
     af_view_make(lookup->machine, NULL, lookup->arena, &view);
     if (view.torch.abi != AF_UNKNOWN) {
         lookup->torch_cxx11abi = view.torch.abi == AF_YES;
         lookup->torch_cxx11abi_source = view.torch.abi_source;
     }
-    return lookup->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /* Without a cause, another package's failure is the answer. */
@@ -256,14 +252,12 @@ static void note_harmless(struct af_diagnosis_ranking *ranking)
     }
 }
 
-static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
-                                 struct anyflash_error *err)
+static void rank(struct af_diagnosis_ranking *ranking)
 {
     af_diagnosis_suppose(ranking);
     ranking->out->has_failure = ranking->reached != 0;
     merge(ranking);
-    if (sort_causes(ranking) != ANYFLASH_OK || ranking->arena->failed)
-        return af_fail_memory(err);
+    sort_causes(ranking);
     set_confidence(ranking->out, ranking->is_about_flash_attn);
     for (size_t i = 0; i < ranking->out->count; i++)
         ranking->out->causes[i].doubt = doubt(&ranking->out->causes[i], ranking->evidence);
@@ -274,7 +268,6 @@ static enum anyflash_status rank(struct af_diagnosis_ranking *ranking,
         note_harmless(ranking);
         note_other(ranking);
     }
-    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
@@ -294,8 +287,6 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
         .out = out,
     };
     *out = (struct af_diagnosis){.count = 0};
-    if (ranking.hypotheses == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status =
         has_symbols ? af_catalog_torch_symbols_load(&symbols, err) : ANYFLASH_OK;
     if (status != ANYFLASH_OK)
@@ -311,12 +302,11 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
         ranking.lookup.asked_source =
             af_log_evidence_place(evidence, evidence->asked_line, arena);
     }
-    status = derive_abi(&ranking.lookup, err);
-    if (status == ANYFLASH_OK)
-        status = rank(&ranking, err);
+    derive_abi(&ranking.lookup);
+    rank(&ranking);
     if (has_symbols)
         af_catalog_torch_symbols_release(&symbols);
-    return status;
+    return ANYFLASH_OK;
 }
 
 bool af_diagnosis_shows_installed(const struct af_diagnosis *diagnosis)

@@ -90,7 +90,7 @@ const char *af_diagnosis_confidence_text(enum af_diagnosis_confidence confidence
 /*
  * Ranks the causes. `machine` has the facts, those of the log among them
  * (af_log_evidence_apply); `catalog` may be NULL. Everything is in the arena.
- * Fails with NO_MEMORY, or INTERNAL when the embedded table of symbols is
+ * Fails with INTERNAL when the embedded table of symbols is
  * invalid.
  */
 enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
@@ -103,13 +103,13 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
 bool af_diagnosis_shows_installed(const struct af_diagnosis *diagnosis);
 
 /*
- * The diagnosis as JSON, schema anyflash-diagnosis/1; a new object, NULL when memory runs out.
+ * The diagnosis as JSON, schema anyflash-diagnosis/1; a new object.
  * `facts` says whose facts were used.
  */
 json_t *af_diagnosis_json(const struct af_diagnosis *diagnosis,
                           const struct af_log_evidence *evidence, const char *facts);
 
-/* The page of a cause as a new object; NULL when memory runs out. */
+/* The page of a cause as a new object. */
 json_t *af_diagnosis_cause_json(const struct af_cause *cause);
 
 #endif

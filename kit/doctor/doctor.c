@@ -297,14 +297,10 @@ enum anyflash_status af_doctor_examine(const struct af_catalog *catalog,
         .findings = af_arena_array(arena, AF_FINDINGS_MAX, sizeof(struct af_finding)),
         .err = err,
     };
-    if (examination.findings == NULL)
-        return af_fail_memory(err);
     for (size_t i = 0; i < AF_COUNT(rules) && examination.status == ANYFLASH_OK; i++)
         rules[i](&examination);
     if (examination.status != ANYFLASH_OK)
         return examination.status;
-    if (arena->failed)
-        return af_fail_memory(err);
     sort_by_severity(examination.findings, examination.count);
     *findings_out = examination.findings;
     *count_out = examination.count;

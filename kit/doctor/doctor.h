@@ -50,8 +50,7 @@ struct af_next af_doctor_next(const struct af_machine *machine,
 
 /*
  * Below: the rules, shared by the files of this room only. A rule looks at facts and reports
- * what it can prove from known ones; an unknown fact is never a finding. If memory runs out,
- * arena->failed is set.
+ * what it can prove from known ones; an unknown fact is never a finding.
  */
 
 #define AF_FINDINGS_MAX 64

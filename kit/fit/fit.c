@@ -32,9 +32,9 @@ enum anyflash_status af_fit_context_open(struct af_fit_context *fit,
                        "'%s' is not a compute capability, such as 8.9 or 9.0",
                        af_text_quote(shown, sizeof shown, arch, strlen(arch)));
     fit->views = af_arena_array(arena, machine_count, sizeof *fit->views);
-    for (size_t i = 0; fit->views != NULL && i < machine_count; i++)
+    for (size_t i = 0; i < machine_count; i++)
         af_view_make(machines[i], arch, arena, &fit->views[i]);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
 /* Compares names as PEP 503 normalises them: '-' and '_' are the same. */
@@ -95,8 +95,6 @@ enum anyflash_status af_fit_provable_wheels(const struct af_catalog *catalog,
     if (status != ANYFLASH_OK)
         return status;
     struct af_candidate *candidates = af_arena_array(arena, *count + 1, sizeof *candidates);
-    if (candidates == NULL)
-        return af_fail_memory(err);
     for (size_t i = 0; i < *count; i++)
         if (af_fit_wheel_is_asked_for(fit.options, wheels[i]))
             candidates[asked++].wheel = wheels[i];
@@ -117,16 +115,11 @@ enum anyflash_status af_fit_explain(const struct af_catalog *catalog,
                                     struct anyflash_error *err)
 {
     struct af_fit_context fit;
-    size_t count = 0;
     enum anyflash_status status =
         af_fit_context_open(&fit, catalog, &machine, 1, options, arena, err);
     if (status != ANYFLASH_OK)
         return status;
-    const struct af_reason *reasons = af_verdict_explain(&fit, wheel, arena, &count);
-    if (arena->failed)
-        return af_fail_memory(err);
-    *reasons_out = reasons;
-    *count_out = count;
+    *reasons_out = af_verdict_explain(&fit, wheel, arena, count_out);
     return ANYFLASH_OK;
 }
 
@@ -187,11 +180,9 @@ static void list_versions(const struct af_catalog *catalog,
 static const char *hint_text(struct af_arena *arena, const struct names *names)
 {
     const char *text = "it has ";
-    for (size_t i = 0; i < names->count && text != NULL; i++)
+    for (size_t i = 0; i < names->count; i++)
         text = af_arena_format(arena, "%s%s%s", text, i > 0 ? ", " : "", names->items[i]);
-    return text == NULL ? NULL
-                        : af_arena_format(arena, "%s%s", text,
-                                          names->count == NAMES_MAX ? " and others" : "");
+    return af_arena_format(arena, "%s%s", text, names->count == NAMES_MAX ? " and others" : "");
 }
 
 enum anyflash_status af_fit_check_asked(const struct af_catalog *catalog,
@@ -224,8 +215,6 @@ static void check_catalog(const struct af_fit_context *fit, struct af_decision *
     const struct af_catalog *catalog = fit->catalog;
     decision->candidates =
         af_arena_array(&decision->arena, catalog->count + 1, sizeof *decision->candidates);
-    if (decision->candidates == NULL)
-        return;
     for (size_t i = 0; i < catalog->count; i++) {
         const struct af_catalog_wheel *wheel = &catalog->wheels[i];
         if (af_fit_wheel_is_asked_for(fit->options, wheel))
@@ -341,17 +330,14 @@ static enum anyflash_status make(const struct af_catalog *catalog,
     af_arena_init(&made.arena);
     enum anyflash_status status =
         af_fit_context_open(&fit, catalog, machines, machine_count, options, &made.arena, err);
-    if (status == ANYFLASH_OK) {
-        check_catalog(&fit, &made);
-        if (!made.arena.failed)
-            check_rungs(&fit, only_wheels, &made);
-        status = made.arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
-    }
-    if (status == ANYFLASH_OK)
-        *decision = made;
-    else
+    if (status != ANYFLASH_OK) {
         af_arena_release(&made.arena);
-    return status;
+        return status;
+    }
+    check_catalog(&fit, &made);
+    check_rungs(&fit, only_wheels, &made);
+    *decision = made;
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_fit_decide(const struct af_catalog *catalog,

@@ -42,10 +42,7 @@ struct af_rung_cost {
     int64_t disk_bytes;
 };
 
-/*
- * "244 MiB to download, about 3 min", in the arena; "" if memory runs out, and then
- * arena->failed is set.
- */
+/* "244 MiB to download, about 3 min", in the arena. */
 const char *af_rung_cost_text(struct af_arena *arena, const struct af_rung_cost *price);
 
 /* A package that a rung would install, change or break. Texts in the arena. */
@@ -182,22 +179,18 @@ struct af_decision {
 
 /*
  * The command that installs `words` ("einops") into the environment of `machine`, also where an
- * installer believes them installed; in backquotes. NULL if memory runs out.
+ * installer believes them installed; in backquotes.
  */
 const char *af_fit_reinstall_command(const struct af_machine *machine, const char *words,
                                      struct af_arena *arena);
 
-/*
- * How to reinstall the installed torch, with the command; NULL if its version is unknown or
- * memory runs out.
- */
+/* How to reinstall the installed torch, with the command; NULL if its version is unknown. */
 const char *af_fit_reinstall_torch(const struct af_machine *machine, struct af_arena *arena);
 
 /*
  * Why nothing can be installed into the Python environment of `machine`: there is none, it is
  * broken, VIRTUAL_ENV names another one that is gone, or torch has lost files, so that nothing
- * which imports it would work. In `arena`; NULL if nothing is wrong
- * or memory runs out (arena->failed).
+ * which imports it would work. In `arena`; NULL if nothing is wrong.
  */
 const struct af_reason *af_fit_environment_problem(const struct af_machine *machine,
                                                    struct af_arena *arena);
@@ -205,8 +198,8 @@ const struct af_reason *af_fit_environment_problem(const struct af_machine *mach
 /*
  * Checks the catalog for all `machines` at once (a wheel fits if it fits each
  * of them) and evaluates the rungs. On success *decision is initialised and the
- * caller releases it. Fails with ARGUMENT (no machine, or an arch that is not a
- * compute capability) or NO_MEMORY.
+ * caller releases it. Fails with ARGUMENT: no machine, or an arch that is not a
+ * compute capability.
  */
 enum anyflash_status af_fit_decide(const struct af_catalog *catalog,
                                    const struct af_machine *const *machines,
@@ -274,7 +267,7 @@ enum anyflash_status af_fit_check_asked(const struct af_catalog *catalog,
 
 /*
  * JSON parts that the answers of several commands share: verdicts, and the facts behind them.
- * Each function of fit_json.c returns a new value, or NULL when memory runs out.
+ * Each function of fit_json.c returns a new value.
  * docs/reference/json.md describes the members.
  */
 json_t *af_fit_json_catalog(const struct af_catalog *catalog); /* name, date, count */
@@ -309,7 +302,7 @@ json_t *af_fit_json_candidate_counts(const struct af_decision *decision);
  * 12.4", and torch has a build for it, that one is assumed. Where pip gets a build without
  * CUDA, as on Windows, nothing is assumed: whoever names a GPU rarely has that one. Nor is
  * anything for GPUs of other vendors alone. The machine's name then says what was assumed:
- * "NAME, assuming os=linux, ...". Fails with NO_MEMORY; facts assumed until then remain.
+ * "NAME, assuming os=linux, ...".
  */
 enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err);
 

@@ -135,7 +135,7 @@ static json_t *cost(const struct af_rung *rung)
         return json_null();
     af_arena_init(&arena);
     const char *text = af_rung_cost_text(&arena, &rung->price);
-    json_t *json = arena.failed ? NULL : json_string(text);
+    json_t *json = json_string(text);
     af_arena_release(&arena);
     return json;
 }
@@ -178,12 +178,8 @@ json_t *af_fit_json_candidate(const struct af_catalog_wheel *wheel,
     json_t *json = af_fit_json_wheel(wheel);
     json_t *answer = candidate != NULL ? af_json_answer(candidate->answer) : json_null();
     json_t *reasons = candidate != NULL ? reason_ids(candidate) : json_null();
-    bool failed = json_object_set_new(json, "verdict", answer) != 0;
-    failed |= json_object_set_new(json, "reasons", reasons) != 0;
-    if (failed) {
-        json_decref(json);
-        return NULL;
-    }
+    json_object_set_new(json, "verdict", answer);
+    json_object_set_new(json, "reasons", reasons);
     return json;
 }
 

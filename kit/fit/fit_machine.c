@@ -26,7 +26,7 @@ static bool is_old(const struct af_machine *machine)
 
 /*
  * Gives `fact` by a word of --given if it is unknown, with the source "assumed", and adds the
- * word to *what, arena text or NULL. Fails with NO_MEMORY.
+ * word to *what, arena text or NULL.
  */
 static enum anyflash_status assume_fact(struct af_machine *machine, struct af_fact *fact,
                                         const char *word, const char **what,
@@ -41,7 +41,7 @@ static enum anyflash_status assume_fact(struct af_machine *machine, struct af_fa
     fact->source = "assumed";
     fact->origin = (struct af_origin){.kind = AF_ORIGIN_ASSUMED};
     *what = *what == NULL ? word : af_arena_format(&machine->arena, "%s, %s", *what, word);
-    return *what == NULL ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
 /*
@@ -138,17 +138,17 @@ static enum anyflash_status assume_build(struct af_machine *machine, const char 
         machine->torch.cuda.state != AF_FACT_UNKNOWN || !has_nvidia_gpu_or_none(machine))
         return ANYFLASH_OK;
     const char *cuda = usual_cuda(machine);
-    const char *word =
-        cuda == NULL ? NULL : af_arena_format(&machine->arena, "torch_cuda=%s", cuda);
-    return word == NULL ? ANYFLASH_OK
-                        : assume_fact(machine, &machine->torch.cuda, word, what, err);
+    if (cuda == NULL)
+        return ANYFLASH_OK;
+    return assume_fact(machine, &machine->torch.cuda,
+                       af_arena_format(&machine->arena, "torch_cuda=%s", cuda), what, err);
 }
 
 enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_error *err)
 {
     const char *what = NULL;
     if (!is_described(machine))
-        return machine->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+        return ANYFLASH_OK;
     enum anyflash_status status = assume_usual(machine, &what, err);
     if (status == ANYFLASH_OK)
         status = assume_build(machine, &what, err);
@@ -157,7 +157,7 @@ enum anyflash_status af_fit_assume(struct af_machine *machine, struct anyflash_e
     if (what != NULL)
         machine->name =
             af_arena_format(&machine->arena, "%s, assuming %s", machine->name, what);
-    return machine->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
 void af_fit_forget_assumed(struct af_machine *copy)
@@ -189,10 +189,8 @@ static const struct af_reason *reason(struct af_arena *arena, enum af_reason_id 
                                       const char *detail, const char *hint)
 {
     struct af_reason *made = af_arena_alloc(arena, sizeof *made);
-    if (made != NULL)
-        *made =
-            (struct af_reason){.id = id, .detail = af_arena_text(arena, detail), .hint = hint};
-    return arena->failed ? NULL : made;
+    *made = (struct af_reason){.id = id, .detail = af_arena_text(arena, detail), .hint = hint};
+    return made;
 }
 
 const char *af_fit_reinstall_torch(const struct af_machine *machine, struct af_arena *arena)
@@ -205,11 +203,8 @@ const char *af_fit_reinstall_torch(const struct af_machine *machine, struct af_a
         af_arena_format(arena, "torch==%.*s", (int)strcspn(version, "+"), version);
     if (local != NULL && af_machine_uses_uv(machine))
         words = af_arena_format(arena, "--torch-backend %s torch==%s", local + 1, version);
-    const char *command =
-        words == NULL ? NULL : af_fit_reinstall_command(machine, words, arena);
-    return command == NULL
-               ? NULL
-               : af_arena_format(arena, "reinstall torch in the same version: %s", command);
+    return af_arena_format(arena, "reinstall torch in the same version: %s",
+                           af_fit_reinstall_command(machine, words, arena));
 }
 
 /* "missing: 'torch/lib/libtorch_cpu.so' (its RECORD)"; NULL if the list has none. */
@@ -230,12 +225,9 @@ static const struct af_reason *damaged_torch(const struct af_machine *machine,
     const char *text = files_text(arena, "missing", &torch->missing_files);
     if (text == NULL)
         text = files_text(arena, "incomplete", &torch->broken_files);
-    struct af_reason *made = text == NULL ? NULL : af_arena_alloc(arena, sizeof *made);
-    if (made != NULL)
-        *made = (struct af_reason){.id = AF_REASON_TORCH_DAMAGED,
-                                   .detail = text,
-                                   .hint = af_fit_reinstall_torch(machine, arena)};
-    return arena->failed ? NULL : made;
+    return text == NULL ? NULL
+                        : reason(arena, AF_REASON_TORCH_DAMAGED, text,
+                                 af_fit_reinstall_torch(machine, arena));
 }
 
 /* VIRTUAL_ENV names a removed environment: uv fails, and pip installs into another one. */

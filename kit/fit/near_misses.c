@@ -78,7 +78,7 @@ static void add(struct af_rung_context *context, const char *what,
     *miss = (struct af_near_miss){.what = what, .filename = wheel->filename, .wheel = wheel};
     size_t count;
     struct af_reason *reasons = af_verdict_explain(context->fit, wheel, context->arena, &count);
-    miss->reason_count = reasons == NULL ? 0 : af_rung_drop_notes(reasons, count);
+    miss->reason_count = af_rung_drop_notes(reasons, count);
     miss->reasons = reasons;
     decision->near_miss_count++;
 }
@@ -90,14 +90,11 @@ static void add_guess(struct af_rung_context *context)
     const char *filename = guess_name(context);
     const struct af_catalog_wheel *wheel =
         filename == NULL ? NULL : find(context->fit->catalog, filename);
-    struct af_reason *reason = NULL;
     if (wheel != NULL)
         add(context, what, wheel);
     if (filename == NULL || wheel != NULL)
         return;
-    reason = af_arena_alloc(context->arena, sizeof *reason);
-    if (reason == NULL)
-        return;
+    struct af_reason *reason = af_arena_alloc(context->arena, sizeof *reason);
     *reason =
         (struct af_reason){.id = AF_REASON_WHEEL_404,
                            .detail = "without it `pip install flash-attn` compiles for hours"};

@@ -138,12 +138,12 @@ void af_rung_set_wheel(struct af_rung_context *context, const struct af_catalog_
     if (fa4 == NULL || fa4->needs.count == 0)
         return;
     const char **needs = af_arena_array(context->arena, fa4->needs.count, sizeof *needs);
-    for (size_t i = 0; needs != NULL && i < fa4->needs.count; i++)
+    for (size_t i = 0; i < fa4->needs.count; i++)
         needs[i] = af_arena_text(context->arena, fa4->needs.items[i]);
-    if (needs != NULL && cuda_major >= 13 && fa4->needs_cuda13 != NULL)
+    if (cuda_major >= 13 && fa4->needs_cuda13 != NULL)
         needs[0] = af_arena_text(context->arena, fa4->needs_cuda13);
     context->rung->needs = needs;
-    context->rung->need_count = needs == NULL ? 0 : fa4->needs.count;
+    context->rung->need_count = fa4->needs.count;
 }
 
 void af_rung_finish(struct af_rung_context *context)
@@ -163,10 +163,9 @@ void af_rung_finish(struct af_rung_context *context)
 
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel)
 {
-    const char *name = wheel->official ? "official"
-                                       : af_arena_text_n(arena, wheel->source,
-                                                         af_publisher_len(wheel->source));
-    return name != NULL ? name : "";
+    return wheel->official
+               ? "official"
+               : af_arena_text_n(arena, wheel->source, af_publisher_len(wheel->source));
 }
 
 /*

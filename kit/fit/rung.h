@@ -46,7 +46,7 @@ void af_rung_set_wheel(struct af_rung_context *context, const struct af_catalog_
 /* Publishes the reasons and the answer that follows from them. */
 void af_rung_finish(struct af_rung_context *context);
 
-/* The rungs. Each starts and finishes itself; allocation failures show in the arena. */
+/* The rungs. Each starts and finishes itself. */
 void af_rung_wheel(struct af_rung_context *context);
 void af_rung_torch_kernels(struct af_rung_context *context);
 void af_rung_torch_change(struct af_rung_context *context);

@@ -308,11 +308,11 @@ static void take_words(struct af_rung_build_target *build)
     bool is_selected = options->build_word_count > 0;
     size_t count = is_selected ? options->build_word_count : AF_COUNT(usual);
     const char **words = af_arena_array(build->context->arena, count, sizeof *words);
-    for (size_t i = 0; words != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         words[i] = af_arena_text(build->context->arena,
                                  is_selected ? options->build_words[i] : usual[i]);
     rung->build.words = words;
-    rung->build.word_count = words == NULL ? 0 : count;
+    rung->build.word_count = count;
 }
 
 static bool has_gpu(const struct af_view *view, int sm)
@@ -447,15 +447,12 @@ enum anyflash_status af_rung_build_alone(const struct af_machine *machine,
     const struct af_catalog no_wheels = {0};
     struct af_fit_context fit;
     struct af_decision *decision = af_arena_alloc(arena, sizeof *decision);
-    if (decision == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status =
         af_fit_context_open(&fit, &no_wheels, &machine, 1, options, arena, err);
     if (status == ANYFLASH_OK) {
         struct af_rung_context context = {.fit = &fit, .decision = decision, .arena = arena};
         af_rung_build(&context);
         *rung_out = decision->rungs[AF_RUNG_BUILD];
-        status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
     return status;
 }

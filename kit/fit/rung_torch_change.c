@@ -61,7 +61,7 @@ static void add_package_changes(struct af_rung_context *context, const char *ver
     size_t count = 0;
     struct af_fit_package_change *moves =
         af_arena_array(context->arena, machine->packages.count + 1, sizeof *moves);
-    if (moves == NULL || !af_version_parse(version, strlen(version), &parsed))
+    if (!af_version_parse(version, strlen(version), &parsed))
         return;
     moves[count++] = (struct af_fit_package_change){
         .name = "torch",
@@ -308,8 +308,6 @@ static struct found search(struct af_rung_context *context, const struct choice 
         af_arena_array(context->arena, context->decision->candidate_count + 1,
                        sizeof(struct af_catalog_wheel *));
     changed.views = af_arena_array(context->arena, fit->view_count, sizeof *changed.views);
-    if (wheels == NULL || changed.views == NULL)
-        return found;
     size_t wheel_count = list_wheels(context, wheels);
     for (size_t i = 0; i < count; i++) {
         for (size_t v = 0; v < fit->view_count; v++) {
@@ -345,7 +343,7 @@ static void report_partly(struct af_rung_context *context, const struct found *f
     size_t count;
     const struct af_reason *reasons =
         af_verdict_explain(context->fit, found->candidate.wheel, context->arena, &count);
-    for (size_t i = 0; reasons != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         if (reasons[i].id == AF_REASON_GPU_PARTLY)
             af_rung_take_reason(context, &reasons[i]);
 }

@@ -76,9 +76,9 @@ static const char *target_by_name(struct af_arena *arena, const char *name)
 {
     const char *vendor, *target;
     char *lower = af_arena_text(arena, name);
-    for (char *at = lower; at != NULL && *at != '\0'; at++)
+    for (char *at = lower; *at != '\0'; at++)
         *at = (char)tolower((unsigned char)*at);
-    return lower != NULL && af_machine_gpu_name_find(lower, &vendor, &target) ? target : NULL;
+    return af_machine_gpu_name_find(lower, &vendor, &target) ? target : NULL;
 }
 
 /* The GPUs of an AMD machine; their targets are not numbers. */

@@ -106,8 +106,6 @@ static void count_filters(struct af_rung_context *context)
     size_t rejected[AF_REASON_REJECTING_GROUPS + 1] = {0};
     struct af_filter_counts *rows =
         af_arena_array(context->arena, AF_REASON_REJECTING_GROUPS + 1, sizeof *rows);
-    if (rows == NULL)
-        return;
     for (size_t i = 0; i < decision->candidate_count; i++)
         rejected[af_verdict_group(decision->candidates[i].reason_bits)]++;
     size_t left = decision->candidate_count;
@@ -155,7 +153,7 @@ static void say_last(struct af_rung_context *context, struct af_view *view,
         size_t count;
         const struct af_reason *reasons =
             af_verdict_explain(&alone, candidate->wheel, context->arena, &count);
-        for (size_t r = 0; r < count && reasons != NULL && what != NULL; r++) {
+        for (size_t r = 0; r < count; r++) {
             bool here = is_said(view, last, reasons[r].id);
             enum af_reason_id id = af_reason_if_all(reasons[r].id);
             if (here && id != reasons[r].id)
@@ -175,7 +173,7 @@ static void say_each(struct af_rung_context *context)
     const struct af_decision *decision = context->decision;
     size_t count = decision->candidate_count;
     struct af_candidate *alone = af_arena_array(context->arena, count, sizeof *alone);
-    for (size_t v = 0; alone != NULL && v < context->fit->view_count; v++) {
+    for (size_t v = 0; v < context->fit->view_count; v++) {
         struct af_fit_wheel_check check = {.fit = context->fit};
         for (size_t i = 0; i < count; i++) {
             alone[i] = decision->candidates[i];
@@ -278,7 +276,7 @@ static bool could_fit(const struct af_rung_context *context, const struct af_vie
                                           .valid_name = true,
                                           .listed = true};
     struct af_fit_wheel_check check = {.fit = context->fit};
-    return python != NULL && abi != NULL && view->platform != NULL && view->python_known &&
+    return view->platform != NULL && view->python_known &&
            af_verdict_answer(af_verdict(&check, view, &made)) != AF_NO;
 }
 
@@ -313,7 +311,7 @@ static void say_newer_torch(struct af_rung_context *context)
 {
     enum { PAGES = 3 };
     const char *pages = "";
-    for (int i = 0; i < PAGES && pages != NULL; i++) {
+    for (int i = 0; i < PAGES; i++) {
         const struct af_catalog_wheel *wheel = next_source(context->decision, pages);
         if (wheel != NULL)
             pages = af_arena_format(context->arena, "%s%shttps://github.com/%s/releases", pages,
@@ -325,8 +323,7 @@ static void say_newer_torch(struct af_rung_context *context)
         if (is_newer(context, &view->torch))
             af_rung_add_reason(context, AF_REASON_TORCH_NEWER,
                                "torch %s, but the catalog is of %s; new wheels appear on %s",
-                               view->torch.text, context->fit->catalog->date,
-                               pages == NULL ? "" : pages);
+                               view->torch.text, context->fit->catalog->date, pages);
     }
     context->view = NULL;
 }
@@ -366,7 +363,7 @@ static bool lacks_address_only(const struct af_rung_context *context,
 {
     size_t count;
     struct af_reason *reasons = af_verdict_explain(context->fit, wheel, context->arena, &count);
-    count = reasons == NULL ? 0 : af_rung_drop_notes(reasons, count);
+    count = af_rung_drop_notes(reasons, count);
     for (size_t i = 0; i < count; i++)
         if (reasons[i].id != AF_REASON_NO_ADDRESS)
             return false;
@@ -416,7 +413,7 @@ static void say_newer(struct af_rung_context *context, const struct af_catalog_w
     size_t count;
     struct af_reason *reasons =
         af_verdict_explain(context->fit, newest, context->arena, &count);
-    for (size_t i = 0; i < count && reasons != NULL; i++)
+    for (size_t i = 0; i < count; i++)
         if (reasons[i].id == AF_REASON_PEER_WINDOW)
             af_rung_add_reason(context, AF_REASON_NEWER_BLOCKED, "%s %s: %s", newest->package,
                                newest->version,
@@ -490,7 +487,7 @@ static void say_best(struct af_rung_context *context)
     size_t count;
     const struct af_reason *reasons =
         af_verdict_explain(context->fit, best->wheel, context->arena, &count);
-    for (size_t i = 0; i < count && reasons != NULL; i++)
+    for (size_t i = 0; i < count; i++)
         af_rung_take_reason(context, &reasons[i]);
     say_official(context, best->wheel);
     say_newer(context, best->wheel);

@@ -381,7 +381,7 @@ struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
         af_arena_array(arena, AF_REASON_BITS * fit->view_count + 1, sizeof *all);
     struct af_reason found[AF_REASON_BITS];
     size_t count = 0;
-    for (size_t i = 0; all != NULL && i < fit->view_count; i++) {
+    for (size_t i = 0; i < fit->view_count; i++) {
         struct af_fit_wheel_check check = {.fit = fit, .arena = arena, .reasons = found};
         af_verdict(&check, &fit->views[i], wheel);
         count = merge(all, count, found, check.reason_count);

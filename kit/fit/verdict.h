@@ -94,8 +94,8 @@ struct af_reason *af_verdict_explain(const struct af_fit_context *fit,
                                      struct af_arena *arena, size_t *count_out);
 
 /*
- * Fills `fit`; each machine becomes a view in `arena`. Fails with ARGUMENT (no
- * machine, or an arch that is not a compute capability) or NO_MEMORY.
+ * Fills `fit`; each machine becomes a view in `arena`. Fails with ARGUMENT: no
+ * machine, or an arch that is not a compute capability.
  */
 enum anyflash_status af_fit_context_open(struct af_fit_context *fit,
                                          const struct af_catalog *catalog,

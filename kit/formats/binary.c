@@ -83,14 +83,14 @@ static struct af_texts assertion_texts(struct af_arena *arena, struct af_span by
     const char *end = bytes.data + bytes.len;
     const char *at = bytes.data;
     size_t count = 0;
-    while (items != NULL && count < ASSERTIONS_MAX &&
+    while (count < ASSERTIONS_MAX &&
            (at = memmem(at, (size_t)(end - at), ending, sizeof ending - 1)) != NULL) {
         const char *text = text_before(arena, bytes.data, at);
         if (text != NULL && !af_is_one_of(text, items, count))
             items[count++] = text;
         at += sizeof ending - 1;
     }
-    return (struct af_texts){items, items == NULL ? 0 : count};
+    return (struct af_texts){items, count};
 }
 
 #define INTERNALS_MAX 16u
@@ -116,8 +116,6 @@ static void read_names(struct af_arena *arena, const struct af_dynamic *dynamic,
     binary->soname = printable(arena, dynamic->soname);
     binary->rpath = printable(arena, dynamic->rpath);
     binary->runpath = printable(arena, dynamic->runpath);
-    if (needed == NULL)
-        return;
     for (size_t i = 0; i < dynamic->needed_count; i++)
         needed[i] = printable(arena, dynamic->needed[i]);
     binary->needed = (struct af_texts){needed, dynamic->needed_count};
@@ -137,13 +135,9 @@ static void read_undefined(struct af_arena *arena, struct af_dynamic *dynamic,
     struct af_symbol symbol;
     size_t count = 0;
     const unsigned char *marks = af_dynamic_relocated(dynamic, arena);
-    if (marks == NULL)
-        return;
     for (size_t i = 0; i < dynamic->symbol_count; i++)
         count += is_wanted(dynamic, marks, i, &symbol);
     struct af_undefined *undefined = af_arena_array(arena, count + 1, sizeof *undefined);
-    if (undefined == NULL)
-        return;
     count = 0;
     for (size_t i = 0; i < dynamic->symbol_count; i++) {
         if (is_wanted(dynamic, marks, i, &symbol))
@@ -163,8 +157,6 @@ static void read_version_needs(struct af_arena *arena, const struct af_dynamic *
 {
     struct af_version_need *needs =
         af_arena_array(arena, dynamic->version_count + 1, sizeof *needs);
-    if (needs == NULL)
-        return;
     for (size_t i = 0; i < dynamic->version_count; i++) {
         const struct af_symbol_version *version = &dynamic->versions[i];
         if (version->name != NULL && version->library != NULL)
@@ -204,13 +196,13 @@ static void read_internals(struct af_arena *arena, struct af_span bytes,
     const char *end = bytes.data + bytes.len;
     const char **items = af_arena_array(arena, INTERNALS_MAX, sizeof *items);
     size_t count = 0;
-    while (items != NULL && count < INTERNALS_MAX &&
+    while (count < INTERNALS_MAX &&
            (at = memmem(at, (size_t)(end - at), start, sizeof start - 1)) != NULL) {
         size_t capacity = (size_t)(end - at);
         size_t len =
             strnlen(at, capacity < INTERNALS_BYTES_MAX ? capacity : INTERNALS_BYTES_MAX);
         char *text = af_arena_text_n(arena, at, len);
-        if (text != NULL && !af_is_one_of(text, items, count))
+        if (!af_is_one_of(text, items, count))
             items[count++] = af_text_scrub(arena, text, INTERNALS_BYTES_MAX);
         at += len;
     }
@@ -294,12 +286,8 @@ enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes
     if (status != ANYFLASH_OK)
         return status;
     struct af_binary binary = {.name = printable(arena, af_path_name(name))};
-    if (binary.name == NULL)
-        return af_fail_memory(err);
     read_tables(arena, &dynamic, &binary);
     read_sections(arena, &dynamic.elf, &binary);
-    if (arena->failed)
-        return af_fail_memory(err);
     *out = binary;
     return ANYFLASH_OK;
 }

@@ -12,7 +12,7 @@
 #define AF_KIT_FORMATS_BINARY_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /*
  * An undefined symbol that a relocation names. The loader never looks up a
@@ -62,7 +62,7 @@ struct af_binary {
 /*
  * Reads the facts of the ELF file `bytes`; `name` is its name for errors
  * (folders are cut off). Fails with DATA when it is not an ELF shared object or
- * its dynamic section cannot be read, and with NO_MEMORY.
+ * its dynamic section cannot be read.
  */
 enum anyflash_status af_binary_read(struct af_arena *arena, struct af_span bytes,
                                     const char *name, struct af_binary *out,

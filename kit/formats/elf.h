@@ -19,7 +19,7 @@
 #ifndef AF_KIT_FORMATS_ELF_H
 #define AF_KIT_FORMATS_ELF_H
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /* e_machine. Source: gABI, and the processor supplements it lists. */
 enum af_elf_machine {
@@ -150,8 +150,7 @@ struct af_dynamic {
 
 /*
  * Reads `bytes`, which must outlive *out; `name` is for errors. Fails with DATA
- * if the file is not ELF, is truncated, or has no dynamic section (a static program),
- * and with NO_MEMORY.
+ * if the file is not ELF, is truncated, or has no dynamic section (a static program).
  */
 enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span bytes,
                                      const char *name, struct af_dynamic *out,
@@ -192,8 +191,7 @@ const char *af_dynamic_version_max(const struct af_dynamic *dynamic, const char 
 /*
  * One byte per symbol, in the arena: 1 if a relocation names it, so that the
  * loader will look it up. Raises symbol_count to include the last of those;
- * before, it counts only symbols that lookups can find. NULL only when the arena
- * failed.
+ * before, it counts only symbols that lookups can find.
  */
 const unsigned char *af_dynamic_relocated(struct af_dynamic *dynamic, struct af_arena *arena);
 

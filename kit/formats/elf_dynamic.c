@@ -323,22 +323,18 @@ static void read_defs(const struct af_dynamic *dynamic, struct version_table *ta
     }
 }
 
-static enum anyflash_status read_versions(struct af_arena *arena, struct af_dynamic *dynamic,
-                                          struct anyflash_error *err)
+static void read_versions(struct af_arena *arena, struct af_dynamic *dynamic)
 {
     struct version_table table = {NULL, 0};
     read_needs(dynamic, &table);
     read_defs(dynamic, &table);
     if (table.count == 0)
-        return ANYFLASH_OK;
+        return;
     table.items = af_arena_array(arena, table.count, sizeof *table.items);
-    if (table.items == NULL)
-        return af_fail_memory(err);
     read_needs(dynamic, &table);
     read_defs(dynamic, &table);
     dynamic->versions = table.items;
     dynamic->version_count = table.count;
-    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span bytes,
@@ -362,10 +358,9 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
     drop_header_spans(&dynamic);
     read_names(&dynamic, section);
     dynamic.symbol_count = count_symbols(&dynamic);
-    status = read_versions(arena, &dynamic, err);
-    if (status == ANYFLASH_OK)
-        *out = dynamic;
-    return status;
+    read_versions(arena, &dynamic);
+    *out = dynamic;
+    return ANYFLASH_OK;
 }
 
 static unsigned version_index(const struct af_dynamic *dynamic, size_t symbol)
@@ -618,8 +613,6 @@ const unsigned char *af_dynamic_relocated(struct af_dynamic *dynamic, struct af_
 {
     count_wanted(dynamic);
     unsigned char *marks = af_arena_alloc(arena, dynamic->symbol_count + 1);
-    if (marks == NULL)
-        return NULL;
     for (size_t kind = 0; kind < AF_COUNT(dynamic->relocations); kind++) {
         for (size_t i = 0; i < relocation_count(dynamic, kind); i++) {
             size_t symbol = relocation_symbol(dynamic, kind, i);

@@ -16,8 +16,6 @@ enum anyflash_status af_embedded_open(const struct af_embedded *embedded,
         len > EXPANDED_BYTES_MAX)
         return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded data has no size");
     char *bytes = af_arena_alloc(arena, (size_t)len);
-    if (bytes == NULL)
-        return af_fail_memory(err);
     size_t got = ZSTD_decompress(bytes, (size_t)len, embedded->bytes, embedded->len);
     if (ZSTD_isError(got) || got != (size_t)len)
         return af_fail(err, ANYFLASH_E_INTERNAL, "the embedded data cannot be decompressed");

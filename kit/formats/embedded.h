@@ -6,7 +6,7 @@
 #define AF_KIT_FORMATS_EMBEDDED_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 struct af_embedded {
     const unsigned char *bytes;
@@ -29,8 +29,8 @@ extern const char *const af_embedded_wheel_contents[][4];
 extern const char *const af_embedded_taken_names[][2];
 
 /*
- * The decompressed bytes, in `arena`. Fails with NO_MEMORY, or INTERNAL when the
- * bytes were not embedded correctly.
+ * The decompressed bytes, in `arena`. Fails with INTERNAL when the bytes
+ * were not embedded correctly.
  */
 enum anyflash_status af_embedded_open(const struct af_embedded *embedded,
                                       struct af_arena *arena, struct af_span *bytes_out,

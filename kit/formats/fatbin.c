@@ -48,7 +48,7 @@ static bool unpack_lz4_frame(const unsigned char *packed, size_t packed_len, uns
     size_t got = len;
     size_t used = packed_len;
     if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)))
-        return false;
+        af_memory_end();
     size_t left = LZ4F_decompress(context, to, &got, packed, &used, NULL);
     LZ4F_freeDecompressionContext(context);
     return left == 0 && got == len;
@@ -113,11 +113,9 @@ enum anyflash_status af_gpu_image_unpack(struct af_span file, const char *name,
     if (status != ANYFLASH_OK)
         return status;
     size_t len = (size_t)image->raw_bytes;
-    unsigned char *raw = af_mem_alloc(len);
-    if (raw == NULL)
-        return af_fail_memory(err);
+    unsigned char *raw = af_memory_alloc(len);
     if (!unpack(image->packing, stored, raw, len)) {
-        af_mem_free(raw);
+        af_memory_free(raw);
         return af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that cannot be unpacked",
                        name);
     }
@@ -207,7 +205,7 @@ enum anyflash_status af_gpu_image_kernels(struct af_span file, const char *name,
         return status;
     status =
         af_cubin_kernels((struct af_span){(const char *)bytes, len}, name, visit, context, err);
-    af_mem_free(bytes);
+    af_memory_free(bytes);
     return status;
 }
 
@@ -232,20 +230,16 @@ static const unsigned char *bytes_at(const struct walk *walk, uint64_t at)
     return (const unsigned char *)walk->bytes.data + at;
 }
 
-/* Makes room for one more element; false when memory runs out. */
-static bool reserve(void **list, size_t *capacity, size_t count, size_t element_bytes)
+/* Makes room for one more element. */
+static void reserve(void **list, size_t *capacity, size_t count, size_t element_bytes)
 {
     size_t bytes;
     if (count < *capacity)
-        return true;
-    size_t wanted = *capacity == 0 ? 64 : *capacity * 2;
-    void *grown =
-        af_size_mul(wanted, element_bytes, &bytes) ? af_mem_resize(*list, bytes) : NULL;
-    if (grown == NULL)
-        return false;
-    *list = grown;
-    *capacity = wanted;
-    return true;
+        return;
+    *capacity = *capacity == 0 ? 64 : *capacity * 2;
+    if (!af_size_mul(*capacity, element_bytes, &bytes))
+        af_memory_end();
+    *list = af_memory_resize(*list, bytes);
 }
 
 static enum af_gpu_kind kind_of(unsigned number)
@@ -299,60 +293,51 @@ static bool parse_image(const unsigned char *header, uint64_t at, uint64_t end,
 }
 
 /*
- * Adds the images between `at` and `end`. If the last one does not end exactly
- * at `end`, *exact_out is false and nothing is added.
+ * Adds the images between `at` and `end`; false, and nothing is added, if the last
+ * one does not end exactly at `end`.
  */
-static enum anyflash_status read_images(struct walk *walk, uint64_t at, uint64_t end,
-                                        bool *exact_out, struct anyflash_error *err)
+static bool read_images(struct walk *walk, uint64_t at, uint64_t end)
 {
     size_t before = walk->image_count;
     while (end - at >= IMAGE_BYTES && walk->image_count < AF_GPU_IMAGES_MAX) {
-        if (!reserve((void **)&walk->images, &walk->image_capacity, walk->image_count,
-                     sizeof *walk->images))
-            return af_fail_memory(err);
+        reserve((void **)&walk->images, &walk->image_capacity, walk->image_count,
+                sizeof *walk->images);
         struct af_gpu_image *image = &walk->images[walk->image_count];
         if (!parse_image(bytes_at(walk, at), at, end, image, &at))
             break;
         image->container = (uint32_t)walk->container_count;
         walk->image_count++;
     }
-    *exact_out = at == end;
     walk->is_full = walk->image_count == AF_GPU_IMAGES_MAX;
-    if (!*exact_out) {
-        walk->dropped_count += walk->image_count - before;
-        walk->is_full = walk->is_full || walk->dropped_count > DROPPED_MAX;
-        walk->image_count = before;
-    }
-    return ANYFLASH_OK;
+    if (at == end)
+        return true;
+    walk->dropped_count += walk->image_count - before;
+    walk->is_full = walk->is_full || walk->dropped_count > DROPPED_MAX;
+    walk->image_count = before;
+    return false;
 }
 
-/* Adds the container at `at`; *end_out is its end, or `at` if there is none. */
-static enum anyflash_status read_container(struct walk *walk, uint64_t at, uint64_t to,
-                                           const unsigned char *header, bool is_relocatable,
-                                           uint64_t *end_out, struct anyflash_error *err)
+/* Adds the container at `at`; returns its end, or `at` if there is none. */
+static uint64_t read_container(struct walk *walk, uint64_t at, uint64_t to,
+                               const unsigned char *header, bool is_relocatable)
 {
     uint32_t header_bytes = af_le16(header + 6);
     uint64_t images_bytes = af_le64(header + 8);
     uint32_t first = (uint32_t)walk->image_count;
-    bool exact = false;
-    *end_out = at;
     if (af_le32(header) != CONTAINER_MAGIC || header_bytes < CONTAINER_BYTES ||
         header_bytes > to - at || images_bytes > to - at - header_bytes)
-        return ANYFLASH_OK;
+        return at;
     uint64_t end = at + header_bytes + images_bytes;
-    enum anyflash_status status = read_images(walk, at + header_bytes, end, &exact, err);
-    if (status != ANYFLASH_OK || !exact)
-        return status;
-    if (!reserve((void **)&walk->containers, &walk->container_capacity, walk->container_count,
-                 sizeof *walk->containers))
-        return af_fail_memory(err);
+    if (!read_images(walk, at + header_bytes, end))
+        return at;
+    reserve((void **)&walk->containers, &walk->container_capacity, walk->container_count,
+            sizeof *walk->containers);
     walk->containers[walk->container_count++] =
         (struct af_gpu_container){.offset = at,
                                   .image_first = first,
                                   .image_count = (uint32_t)walk->image_count - first,
                                   .is_relocatable = is_relocatable};
-    *end_out = end;
-    return ANYFLASH_OK;
+    return end;
 }
 
 static void note_strange(struct walk *walk, uint64_t at, const unsigned char *bytes)
@@ -366,19 +351,16 @@ static void note_strange(struct walk *walk, uint64_t at, const unsigned char *by
 }
 
 /* `to` must be within the bytes. */
-static enum anyflash_status walk_range(struct walk *walk, uint64_t from, uint64_t to,
-                                       bool is_relocatable, bool is_search,
-                                       struct anyflash_error *err)
+static void walk_range(struct walk *walk, uint64_t from, uint64_t to, bool is_relocatable,
+                       bool is_search)
 {
-    enum anyflash_status status = ANYFLASH_OK;
-    for (uint64_t at = from;
-         status == ANYFLASH_OK && !walk->is_full && at <= to && to - at >= CONTAINER_BYTES;) {
+    for (uint64_t at = from; !walk->is_full && at <= to && to - at >= CONTAINER_BYTES;) {
         const unsigned char *header = bytes_at(walk, at);
         uint64_t end = at;
         if (!is_search && af_le32(header) != CONTAINER_MAGIC)
             note_strange(walk, at, header);
         else if (af_le32(header) == CONTAINER_MAGIC) {
-            status = read_container(walk, at, to, header, is_relocatable, &end, err);
+            end = read_container(walk, at, to, header, is_relocatable);
             if (!is_search && end == at) {
                 walk->strange_at = walk->strange_bytes == 0 ? at : walk->strange_at;
                 walk->strange_bytes += 8;
@@ -386,7 +368,6 @@ static enum anyflash_status walk_range(struct walk *walk, uint64_t from, uint64_
         }
         at = end > at ? (end + 7) / 8 * 8 : at + 8;
     }
-    return status;
 }
 
 static int64_t count_wrappers(const struct walk *walk, uint64_t from, uint64_t to)
@@ -399,8 +380,8 @@ static int64_t count_wrappers(const struct walk *walk, uint64_t from, uint64_t t
 
 static void release_walk(struct walk *walk)
 {
-    af_mem_free(walk->containers);
-    af_mem_free(walk->images);
+    af_memory_free(walk->containers);
+    af_memory_free(walk->images);
 }
 
 /* Larger cubins have a kernel; nvcc's empty ones have half this size. */
@@ -417,33 +398,27 @@ const char *af_gpu_kind_text(enum af_gpu_kind kind)
 }
 
 /* Reads section `index` if it is one with GPU code. */
-static enum anyflash_status walk_section(struct walk *walk, const struct af_elf *elf,
-                                         uint32_t index, struct af_gpu_code *code,
-                                         struct anyflash_error *err)
+static void walk_section(struct walk *walk, const struct af_elf *elf, uint32_t index,
+                         struct af_gpu_code *code)
 {
     struct af_elf_part part = af_elf_section(elf, index);
     uint64_t end = part.offset + part.len;
     if (!part.is_inside)
-        return ANYFLASH_OK;
+        return;
     bool is_relocatable = af_elf_section_is_named(elf, &part, SECTION_RELOCATABLE);
     if (is_relocatable || af_elf_section_is_named(elf, &part, SECTION_LOADED))
-        return walk_range(walk, part.offset, end, is_relocatable, false, err);
-    if (af_elf_section_is_named(elf, &part, SECTION_WRAPPERS))
+        walk_range(walk, part.offset, end, is_relocatable, false);
+    else if (af_elf_section_is_named(elf, &part, SECTION_WRAPPERS))
         code->wrapper_count = count_wrappers(walk, part.offset, end);
-    return ANYFLASH_OK;
 }
 
-static enum anyflash_status walk_segments(struct walk *walk, const struct af_elf *elf,
-                                          struct anyflash_error *err)
+static void walk_segments(struct walk *walk, const struct af_elf *elf)
 {
-    enum anyflash_status status = ANYFLASH_OK;
-    for (uint32_t i = 0; status == ANYFLASH_OK && i < elf->segment_count; i++) {
+    for (uint32_t i = 0; i < elf->segment_count; i++) {
         struct af_elf_part part = af_elf_segment(elf, i);
         if (part.is_inside && part.type == AF_ELF_SEGMENT_LOAD)
-            status = walk_range(walk, (part.offset + 7) / 8 * 8, part.offset + part.len, false,
-                                true, err);
+            walk_range(walk, (part.offset + 7) / 8 * 8, part.offset + part.len, false, true);
     }
-    return status;
 }
 
 static enum anyflash_status walk_file(struct walk *walk, struct af_gpu_code *code,
@@ -457,10 +432,10 @@ static enum anyflash_status walk_file(struct walk *walk, struct af_gpu_code *cod
         return af_fail(err, ANYFLASH_E_DATA, "'%s' is not a 64-bit little-endian ELF file",
                        walk->name);
     if (elf.section_count == 0)
-        return walk_segments(walk, &elf, err);
-    for (uint32_t i = 0; status == ANYFLASH_OK && i < elf.section_count; i++)
-        status = walk_section(walk, &elf, i, code, err);
-    return status;
+        walk_segments(walk, &elf);
+    for (uint32_t i = 0; i < elf.section_count; i++)
+        walk_section(walk, &elf, i, code);
+    return ANYFLASH_OK;
 }
 
 static bool stop_at_first(void *context, const char *name)
@@ -471,7 +446,7 @@ static bool stop_at_first(void *context, const char *name)
 }
 
 /* Checks cubins so small that they may be empty for kernels. */
-static enum anyflash_status look_into_small(struct walk *walk, struct anyflash_error *err)
+static void look_into_small(struct walk *walk)
 {
     for (size_t i = 0; i < walk->image_count; i++) {
         struct af_gpu_image *image = &walk->images[i];
@@ -479,14 +454,10 @@ static enum anyflash_status look_into_small(struct walk *walk, struct anyflash_e
         if (image->kind != AF_GPU_SASS || image->raw_bytes > MAYBE_EMPTY_BYTES ||
             walk->containers[image->container].is_relocatable)
             continue;
-        enum anyflash_status status =
-            af_gpu_image_kernels(walk->bytes, walk->name, image, stop_at_first, &found, err);
-        if (status == ANYFLASH_OK)
+        if (af_gpu_image_kernels(walk->bytes, walk->name, image, stop_at_first, &found, NULL) ==
+            ANYFLASH_OK)
             image->has_entry = found ? AF_YES : AF_NO;
-        else if (status != ANYFLASH_E_DATA && status != ANYFLASH_E_LIMIT)
-            return status;
     }
-    return ANYFLASH_OK;
 }
 
 /* Orders images by target, in the order of output. */
@@ -550,14 +521,12 @@ static size_t sum_up(const struct af_gpu_image *const *sorted, size_t count,
 }
 
 /* Fills in the targets and counts of `code` from its containers and images. */
-static enum anyflash_status find_targets(struct af_arena *arena, struct af_gpu_code *code,
-                                         struct anyflash_error *err)
+static void find_targets(struct af_arena *arena, struct af_gpu_code *code)
 {
     size_t count = 0;
     size_t distinct = 0;
-    const struct af_gpu_image **sorted = af_mem_alloc((code->image_count + 1) * sizeof *sorted);
-    if (sorted == NULL)
-        return af_fail_memory(err);
+    const struct af_gpu_image **sorted =
+        af_memory_alloc((code->image_count + 1) * sizeof *sorted);
     for (size_t i = 0; i < code->image_count; i++) {
         const struct af_gpu_image *image = &code->images[i];
         if (code->containers[image->container].is_relocatable)
@@ -573,11 +542,9 @@ static enum anyflash_status find_targets(struct af_arena *arena, struct af_gpu_c
     for (size_t i = 0; i < count; i++)
         distinct += i == 0 || compare_targets(&sorted[i - 1], &sorted[i]) != 0 ? 1 : 0;
     struct af_gpu_target *targets = af_arena_array(arena, distinct, sizeof *targets);
-    if (targets != NULL || distinct == 0)
-        code->target_count = sum_up(sorted, count, targets);
+    code->target_count = sum_up(sorted, count, targets);
     code->targets = targets;
-    af_mem_free(sorted);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    af_memory_free(sorted);
 }
 
 /* Why the lists may be incomplete; NULL: they are complete. */
@@ -598,14 +565,11 @@ static const char *find_problem(struct af_arena *arena, const struct walk *walk,
 }
 
 /* Copies the lists of the walk to *out. */
-static enum anyflash_status publish(struct af_arena *arena, const struct walk *walk,
-                                    struct af_gpu_code *code, struct anyflash_error *err)
+static void publish(struct af_arena *arena, const struct walk *walk, struct af_gpu_code *code)
 {
     struct af_gpu_container *containers =
         af_arena_array(arena, walk->container_count, sizeof *containers);
     struct af_gpu_image *images = af_arena_array(arena, walk->image_count, sizeof *images);
-    if (arena->failed)
-        return af_fail_memory(err);
     if (walk->container_count > 0)
         memcpy(containers, walk->containers, walk->container_count * sizeof *containers);
     if (walk->image_count > 0)
@@ -615,7 +579,7 @@ static enum anyflash_status publish(struct af_arena *arena, const struct walk *w
     code->images = images;
     code->image_count = walk->image_count;
     code->problem = find_problem(arena, walk, code);
-    return find_targets(arena, code, err);
+    find_targets(arena, code);
 }
 
 enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_span bytes,
@@ -624,15 +588,16 @@ enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_span byt
 {
     struct walk walk = {.bytes = bytes, .name = name};
     struct af_gpu_code code = {.wrapper_count = -1};
-    enum anyflash_status status = is_section
-                                      ? walk_range(&walk, 0, bytes.len, false, false, err)
-                                      : walk_file(&walk, &code, err);
-    if (status == ANYFLASH_OK)
-        status = look_into_small(&walk, err);
-    if (status == ANYFLASH_OK)
-        status = publish(arena, &walk, &code, err);
-    if (status == ANYFLASH_OK)
+    enum anyflash_status status = ANYFLASH_OK;
+    if (is_section)
+        walk_range(&walk, 0, bytes.len, false, false);
+    else
+        status = walk_file(&walk, &code, err);
+    if (status == ANYFLASH_OK) {
+        look_into_small(&walk);
+        publish(arena, &walk, &code);
         *out = code;
+    }
     release_walk(&walk);
     return status;
 }

@@ -21,7 +21,7 @@
 #define AF_KIT_FORMATS_FATBIN_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /* Images beyond this count are not listed, and `problem` says so. */
 #define AF_GPU_IMAGES_MAX 500000u
@@ -92,7 +92,7 @@ struct af_gpu_code {
 /*
  * Reads the GPU code of an ELF file or, with `is_section`, of section .nv_fatbin
  * alone; `name`, scrubbed, is for errors. Fails with DATA when it is not an ELF
- * file, and with NO_MEMORY. Damaged containers are not a failure: they are left
+ * file. Damaged containers are not a failure: they are left
  * out and `problem` says so. Lists are in the arena.
  */
 enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_span bytes,
@@ -134,9 +134,9 @@ enum anyflash_status af_gpu_image_kernels(struct af_span file, const char *name,
                                           struct anyflash_error *err);
 
 /*
- * Decompresses one image into memory that the caller frees with af_mem_free().
- * Fails with LIMIT above `max_bytes`, with DATA when the result does not match
- * the header, and with NO_MEMORY.
+ * Decompresses one image into memory that the caller frees with af_memory_free().
+ * Fails with LIMIT above `max_bytes`, and with DATA when the result does not match
+ * the header.
  */
 enum anyflash_status af_gpu_image_unpack(struct af_span file, const char *name,
                                          const struct af_gpu_image *image, size_t max_bytes,

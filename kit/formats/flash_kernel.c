@@ -318,7 +318,7 @@ struct collection {
     size_t capacity;
     size_t kernel_count;
     uint32_t container;
-    bool failed;
+    bool is_full;
 };
 
 static bool collect(void *context, const char *name)
@@ -330,13 +330,10 @@ static bool collect(void *context, const char *name)
         return true;
     if (all->count == all->capacity) {
         size_t capacity = all->capacity == 0 ? 256 : all->capacity * 2;
-        void *grown = capacity > ENTRIES_MAX
-                          ? NULL
-                          : af_mem_resize(all->entries, capacity * sizeof *all->entries);
-        all->failed = grown == NULL;
-        if (all->failed)
+        all->is_full = capacity > ENTRIES_MAX;
+        if (all->is_full)
             return false;
-        all->entries = grown;
+        all->entries = af_memory_resize(all->entries, capacity * sizeof *all->entries);
         all->capacity = capacity;
     }
     all->entries[all->count++] = entry;
@@ -399,7 +396,7 @@ static void fill_family(struct af_arena *arena, const struct entry *entries, siz
         containers += i == 0 || entries[i].container != entries[i - 1].container ? 1 : 0;
     uint32_t *list = af_arena_array(arena, containers, sizeof *list);
     *family = (struct af_flash_family){.kernel = entries[0].kernel, .kernel_count = count};
-    for (size_t i = 0; list != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         family->kernel.features |= entries[i].kernel.features;
         if (i == 0 || entries[i].container != entries[i - 1].container)
             list[family->container_count++] = entries[i].container;
@@ -422,7 +419,7 @@ static void group(struct af_arena *arena, const struct collection *all,
         return;
     }
     struct af_flash_family *list = af_arena_array(arena, families, sizeof *list);
-    for (size_t i = 0; list != NULL && i < all->count;) {
+    for (size_t i = 0; i < all->count;) {
         size_t end = i + 1;
         while (end < all->count &&
                compare_kernels(&all->entries[i].kernel, &all->entries[end].kernel) == 0)
@@ -446,16 +443,12 @@ static enum anyflash_status collect_all(struct af_arena *arena, struct af_span f
         if (image == NULL)
             continue;
         all->container = (uint32_t)i;
-        enum anyflash_status status =
-            af_gpu_image_kernels(file, name, image, collect, all, &reason);
-        if (all->failed)
-            return af_fail_memory(err);
-        if (status == ANYFLASH_OK)
+        if (af_gpu_image_kernels(file, name, image, collect, all, &reason) == ANYFLASH_OK)
             out->container_count++;
-        else if (status != ANYFLASH_E_DATA && status != ANYFLASH_E_LIMIT)
-            return af_fail(err, status, "%s", reason.message);
         else if (out->problem == NULL)
             out->problem = af_arena_text(arena, reason.message);
+        if (all->is_full)
+            return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has names of too many kernels", name);
     }
     return ANYFLASH_OK;
 }
@@ -473,10 +466,8 @@ enum anyflash_status af_flash_kernels_read(struct af_arena *arena, struct af_spa
             qsort(all.entries, all.count, sizeof *all.entries, compare_entries);
         group(arena, &all, &kernels);
         kernels.kernel_count = all.kernel_count;
-        status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    }
-    if (status == ANYFLASH_OK)
         *out = kernels;
-    af_mem_free(all.entries);
+    }
+    af_memory_free(all.entries);
     return status;
 }

@@ -73,7 +73,7 @@ struct af_flash_kernels {
  * Reads the FlashAttention kernels of a file whose GPU code was read. Only the
  * cheapest image of each container is read: all images of a container are the
  * same source compiled for several targets. `name`, scrubbed, is for errors. Fails
- * with NO_MEMORY; `problem` names images that do not decompress.
+ * with LIMIT for too many kernels; `problem` names images that do not decompress.
  */
 enum anyflash_status af_flash_kernels_read(struct af_arena *arena, struct af_span file,
                                            const char *name, const struct af_gpu_code *code,

@@ -306,7 +306,7 @@ bool af_formats_key_value(struct af_span text, const char *key, struct af_span *
     return false;
 }
 
-/* Finds the wanted text in a parsed file; NULL if it is not there, or if the arena failed. */
+/* Finds the wanted text in a parsed file; NULL if it is not there. */
 typedef const char *find_text(struct af_arena *arena, const json_t *document);
 
 static enum anyflash_status read_json(struct af_arena *arena, struct af_span bytes,
@@ -316,15 +316,10 @@ static enum anyflash_status read_json(struct af_arena *arena, struct af_span byt
     json_t *document;
     enum anyflash_status status =
         af_json_parse(bytes, AF_METADATA_JSON_BYTES_MAX, name, &document, err);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        arena->failed = true;
     if (status != ANYFLASH_OK)
         return status;
-    const char *found = find(arena, document);
+    *text_out = find(arena, document);
     json_decref(document);
-    if (arena->failed)
-        return af_fail_memory(err);
-    *text_out = found;
     return ANYFLASH_OK;
 }
 

@@ -13,7 +13,7 @@
 #define AF_KIT_FORMATS_METADATA_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 #define AF_METADATA_JSON_BYTES_MAX (1u * 1024u * 1024u)
 
@@ -94,8 +94,7 @@ bool af_formats_key_value(struct af_span text, const char *key, struct af_span *
 /*
  * The url of a direct_url.json; for repositories with "git+" and the commit.
  * User, password and query are removed. *url_out is NULL when there is none.
- * Fails with DATA or NO_MEMORY (then the arena has failed, too); `name` is for
- * errors.
+ * Fails with DATA; `name` is for errors.
  */
 enum anyflash_status af_direct_url_parse(struct af_arena *arena, struct af_span bytes,
                                          const char *name, const char **url_out,

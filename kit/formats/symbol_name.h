@@ -7,7 +7,7 @@
 #define AF_KIT_FORMATS_SYMBOL_NAME_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /* Whether the mangled name is in one of torch's namespaces: c10, at, torch, caffe2. */
 bool af_symbol_is_torch(const char *name);
@@ -15,7 +15,7 @@ bool af_symbol_is_torch(const char *name);
 /*
  * The qualified name within a mangled name, without template arguments and parameters, such as
  * "c10::SymInt::sym_ne". Names of a form that this parser does not handle are returned
- * unchanged. The text is in the arena; NULL if memory runs out.
+ * unchanged. The text is in the arena.
  */
 const char *af_symbol_readable(struct af_arena *arena, const char *name);
 

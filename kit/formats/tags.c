@@ -95,15 +95,13 @@ const char *const *af_platform_tags_linux(struct af_arena *arena, const char *ar
     int minor = 0;
     bool known = af_platform_libc_parse(libc_version, &major, &minor);
     struct tags tags = {arena, af_arena_array(arena, LIBC_MINOR_MAX + 8, sizeof(char *)), 0};
-    if (tags.items == NULL)
-        return NULL;
     add(&tags, af_arena_format(arena, "linux_%s", arch));
     if (known && major == 2 && af_equal(libc, "glibc"))
         add_manylinux(&tags, arch, minor);
     for (int at = minor; known && af_equal(libc, "musl") && at >= 0; at--)
         add(&tags, af_arena_format(arena, "musllinux_%d_%d_%s", major, at, arch));
     *count_out = tags.count;
-    return arena->failed ? NULL : tags.items;
+    return tags.items;
 }
 
 /* Where each kind of row begins. */
@@ -300,7 +298,7 @@ enum anyflash_status af_tags_list(const struct af_interpreter *interpreter,
         return af_fail(err, ANYFLASH_E_LIMIT, "too many platform tags");
     const char **tags = af_arena_array(arena, count, sizeof *tags);
     size_t made = 0;
-    for (int row = 0; tags != NULL && row < plan.row_count; row++) {
+    for (int row = 0; row < plan.row_count; row++) {
         char pair[2 * TAG_BYTES];
         format_row(interpreter, &plan, row, pair, sizeof pair);
         if (row >= plan.any_row)
@@ -308,8 +306,6 @@ enum anyflash_status af_tags_list(const struct af_interpreter *interpreter,
         for (size_t p = 0; row < plan.any_row && p < interpreter->platform_count; p++)
             tags[made++] = af_arena_format(arena, "%s-%s", pair, interpreter->platform_tags[p]);
     }
-    if (arena->failed)
-        return af_fail_memory(err);
     *tags_out = tags;
     *count_out = count;
     return ANYFLASH_OK;

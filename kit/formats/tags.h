@@ -11,7 +11,7 @@
 #define AF_KIT_FORMATS_TAGS_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /* The inputs that decide the tags. Texts and lists are borrowed. */
 struct af_interpreter {
@@ -42,7 +42,7 @@ enum anyflash_status af_tags_list(const struct af_interpreter *interpreter,
  * The tags of a Linux interpreter on `arch` ("x86_64") linked to `libc` ("glibc" or
  * "musl") of `libc_version` ("2.36"), best first, in the order of the packaging library
  * (PEP 600, PEP 656, legacy manylinux names). A version that is not "MAJOR.MINOR" gives
- * only "linux_ARCH", as packaging does for an unknown libc. NULL when memory runs out.
+ * only "linux_ARCH", as packaging does for an unknown libc.
  */
 const char *const *af_platform_tags_linux(struct af_arena *arena, const char *arch,
                                           const char *libc, const char *libc_version,

@@ -17,12 +17,6 @@ struct parser {
     size_t depth;
 };
 
-static struct af_toml_item *out_of_memory(struct parser *parser)
-{
-    parser->scan.status = af_fail_memory(parser->scan.err);
-    return NULL;
-}
-
 static struct af_toml_item *too_much(struct parser *parser, const char *what)
 {
     if (parser->scan.status == ANYFLASH_OK)
@@ -40,8 +34,6 @@ static struct af_toml_item *add_child(struct parser *parser, struct af_toml_item
     if (key != NULL && parent->child_count == AF_TOML_KEYS_MAX)
         return too_much(parser, "too many keys in one table");
     struct af_toml_item *item = af_arena_alloc(parser->scan.arena, sizeof *item);
-    if (item == NULL)
-        return out_of_memory(parser);
     item->key = key;
     item->parent = parent;
     if (parent->last != NULL)
@@ -293,8 +285,6 @@ enum anyflash_status af_toml_parse(struct af_toml *toml_out, struct af_arena *ar
     char *copy = af_arena_text_n(arena, text.len > 0 ? text.data : "", text.len);
     struct parser parser = {.scan = {arena, name, copy, text.len, 0, err, ANYFLASH_OK}};
     parser.root = af_arena_alloc(arena, sizeof *parser.root);
-    if (copy == NULL || parser.root == NULL)
-        return af_fail_memory(err);
     if (af_starts_with(copy, "\xEF\xBB\xBF"))
         parser.scan.at = 3;
     *parser.root = (struct af_toml_item){.origin = AF_TOML_HEADER,

@@ -11,7 +11,7 @@
 #define AF_KIT_FORMATS_TOML_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /* Files that exceed these fail with LIMIT. */
 #define AF_TOML_BYTES_MAX (16u << 20)
@@ -66,7 +66,7 @@ struct af_toml {
 
 /*
  * Parses a copy of `text`. Fails with DATA, naming line and column, when it is
- * not TOML (including a NUL in a string), LIMIT or NO_MEMORY. `name`, scrubbed,
+ * not TOML (including a NUL in a string), or LIMIT. `name`, scrubbed,
  * must live as long as the document.
  */
 enum anyflash_status af_toml_parse(struct af_toml *toml_out, struct af_arena *arena,
@@ -94,13 +94,13 @@ struct af_toml_item *af_toml_get(const struct af_toml_item *table, const char *k
  */
 const char *af_toml_text(const struct af_toml *toml, struct af_toml_path path);
 
-/* `text` as a TOML string with its quotes; "" and arena->failed when memory fails. */
+/* `text` as a TOML string with its quotes. */
 const char *af_toml_quote(struct af_arena *arena, const char *text);
 
 /*
  * The edits. Values are TOML text; their line ends ('\n') are converted to those
  * of the file. Each fails with DATA when the path is used by something of
- * another kind, NO_MEMORY, or INTERNAL when a value is not TOML; on failure the
+ * another kind, or INTERNAL when a value is not TOML; on failure the
  * document is unchanged.
  */
 

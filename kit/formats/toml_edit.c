@@ -37,17 +37,12 @@ static enum anyflash_status apply(struct af_toml *toml, const struct splice *spl
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         af_text_add_n(&out, toml->text.data + at, splices[i].at - at);
-        if (splices[i].text == NULL)
-            out.failed = true;
-        else
-            add_lines(&out, splices[i].text, crlf);
+        add_lines(&out, splices[i].text, crlf);
         at = splices[i].end;
     }
     af_text_add_n(&out, toml->text.data + at, toml->text.len - at);
     struct af_span text = {af_text_get(&out), out.len};
-    enum anyflash_status status =
-        out.failed ? af_fail_memory(err)
-                   : af_toml_parse(&made, toml->arena, text, toml->name, err);
+    enum anyflash_status status = af_toml_parse(&made, toml->arena, text, toml->name, err);
     af_text_release(&out);
     if (status == ANYFLASH_E_DATA)
         return af_fail(err, ANYFLASH_E_INTERNAL,
@@ -91,11 +86,11 @@ static const char *key_text(struct af_arena *arena, const char *key)
     return bare ? key : af_toml_quote(arena, key);
 }
 
-/* Joins keys to "a.b.c"; "" for none. NULL and arena->failed when memory fails. */
+/* Joins keys to "a.b.c"; "" for none. */
 static const char *dotted(struct af_arena *arena, const char *const *keys, size_t count)
 {
     const char *text = "";
-    for (size_t i = 0; text != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         text =
             af_arena_format(arena, "%s%s%s", text, i > 0 ? "." : "", key_text(arena, keys[i]));
     return text;
@@ -160,8 +155,6 @@ static enum anyflash_status taken(const struct af_toml *toml, struct af_toml_pat
 {
     char name[200];
     const char *text = dotted(toml->arena, path.keys, path.count);
-    if (text == NULL)
-        return af_fail_memory(err);
     return af_fail(err, ANYFLASH_E_DATA,
                    "%s: '%s' is written in a form that anyflash cannot edit", toml->name,
                    af_text_quote(name, sizeof name, text, strlen(text)));
@@ -289,8 +282,6 @@ static enum anyflash_status add_section(struct af_toml *toml, struct af_toml_pat
     const char *name = dotted(toml->arena, path.keys, path.count);
     bool is_first = at == 0 || (at == 3 && toml->root->start == 3);
     bool is_close = at < toml->text.len && !is_line_end(toml, skip_space(toml, at));
-    if (name == NULL)
-        return af_fail_memory(err);
     return splice(toml, at, at,
                   af_arena_format(toml->arena, "%s%s%s%s%s\n%s%s", opening(toml, at),
                                   is_first ? "" : "\n", is_list ? "[[" : "[", name,
@@ -326,12 +317,8 @@ static enum anyflash_status insert(struct af_toml *toml, const struct af_toml_it
     const struct af_toml_item *base;
     size_t count = dotted_way(table, keys, AF_TOML_PARTS_MAX, &base);
     const char *way = dotted(toml->arena, keys, count);
-    if (way == NULL)
-        return af_fail_memory(err);
     const char *line =
         af_arena_format(toml->arena, "%s%s%s = %s", way, count > 0 ? "." : "", key, value);
-    if (line == NULL)
-        return af_fail_memory(err);
     if (base->kind == AF_TOML_INLINE)
         return append_child(toml, base, line, err);
     const struct af_toml_item *last = count > 0 ? last_value(table) : NULL;
@@ -355,8 +342,6 @@ enum anyflash_status af_toml_set_in(struct af_toml *toml, const struct af_toml_i
 {
     const struct af_toml_item *item = af_toml_get(table, key);
     const char *written = key_text(toml->arena, key);
-    if (written == NULL)
-        return af_fail_memory(err);
     if (item != NULL && item->origin != AF_TOML_VALUE)
         return taken(toml, (struct af_toml_path){&key, 1}, err);
     return item != NULL ? splice(toml, item->start, item->end, value, err)
@@ -383,15 +368,11 @@ enum anyflash_status af_toml_set(struct af_toml *toml, struct af_toml_path path,
         return af_toml_set_in(toml, table, path.keys[depth], value, err);
     const char *way = dotted(toml->arena, path.keys + depth, rest);
     const char *key = dotted(toml->arena, path.keys + path.count - 1, 1);
-    if (way == NULL || key == NULL)
-        return af_fail_memory(err);
     if (by_line)
         return insert(toml, table, way, value, err);
     if (rest == 1 && af_toml_get(table, path.keys[depth]) != NULL)
         return taken(toml, path, err);
     const char *line = af_arena_format(toml->arena, "%s = %s\n", key, value);
-    if (line == NULL)
-        return af_fail_memory(err);
     return add_section(toml, (struct af_toml_path){path.keys, path.count - 1}, false, line,
                        err);
 }
@@ -402,7 +383,7 @@ enum anyflash_status af_toml_append(struct af_toml *toml, struct af_toml_path pa
     const struct af_toml_item *item = af_toml_find(toml, path);
     if (item == NULL) {
         const char *list = af_arena_format(toml->arena, "[%s]", value);
-        return list == NULL ? af_fail_memory(err) : af_toml_set(toml, path, list, err);
+        return af_toml_set(toml, path, list, err);
     }
     return item->kind == AF_TOML_ARRAY ? append_child(toml, item, value, err)
                                        : taken(toml, path, err);
@@ -413,7 +394,7 @@ static const char *join(struct af_arena *arena, const char *const *keys,
                         const char *const *values, size_t count, bool is_inline)
 {
     const char *text = is_inline ? "{ " : "";
-    for (size_t i = 0; text != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         text = af_arena_format(arena, "%s%s = %s%s", text, keys[i], values[i],
                                !is_inline      ? "\n"
                                : i + 1 < count ? ", "
@@ -443,8 +424,6 @@ enum anyflash_status af_toml_append_table(struct af_toml *toml, struct af_toml_p
     const struct af_toml_item *base = deepest(toml, path);
     bool is_inline = base->kind == AF_TOML_INLINE || base->kind == AF_TOML_ARRAY;
     const char *text = join(toml->arena, keys, values, count, is_inline);
-    if (text == NULL)
-        return af_fail_memory(err);
     if (item == NULL ? base->kind > AF_TOML_INLINE
                      : item->kind != AF_TOML_ARRAY && item->kind != AF_TOML_TABLES)
         return taken(toml, path, err);

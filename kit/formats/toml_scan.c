@@ -242,10 +242,6 @@ bool af_toml_string(struct af_toml_scan *scan, const char **text_out)
     /* Decoded text is never longer than its source. */
     char *text = af_arena_alloc(scan->arena, string_capacity(scan, quote, is_long));
     char *to = text;
-    if (text == NULL) {
-        scan->status = af_fail_memory(scan->err);
-        return false;
-    }
     bool good = is_long ? take_long(scan, quote, &to) : take_short(scan, quote, &to);
     *to = '\0';
     *text_out = text;
@@ -271,10 +267,7 @@ static bool take_key_part(struct af_toml_scan *scan, const char **part_out)
     if (scan->at == start)
         return af_toml_scan_fail(scan, "a key is missing");
     *part_out = af_arena_text_n(scan->arena, scan->data + start, scan->at - start);
-    if (*part_out != NULL)
-        return true;
-    scan->status = af_fail_memory(scan->err);
-    return false;
+    return true;
 }
 
 bool af_toml_key(struct af_toml_scan *scan, const char **parts, size_t *count_out)

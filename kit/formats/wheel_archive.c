@@ -23,8 +23,7 @@ static size_t info_len(const char *name)
 }
 
 /* The members of a folder need not be consecutive: only a new name is a new folder. */
-static enum anyflash_status find_info(struct af_wheel_archive *archive,
-                                      struct anyflash_error *err)
+static void find_info(struct af_wheel_archive *archive)
 {
     const char *last = "";
     for (size_t i = 0; i < archive->zip.member_count; i++) {
@@ -37,11 +36,8 @@ static enum anyflash_status find_info(struct af_wheel_archive *archive,
             archive->info = af_arena_text_n(&archive->zip.arena, name, len);
         else if (strncmp(name, archive->info, len) == 0)
             continue;
-        if (archive->info == NULL)
-            return af_fail_memory(err);
         archive->info_count++;
     }
-    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_wheel_archive_open(struct af_span bytes, const char *name,
@@ -50,13 +46,11 @@ enum anyflash_status af_wheel_archive_open(struct af_span bytes, const char *nam
 {
     struct af_wheel_archive archive = {.info = NULL};
     enum anyflash_status status = af_zip_open(bytes, name, &archive.zip, err);
-    if (status == ANYFLASH_OK)
-        status = find_info(&archive, err);
-    if (status == ANYFLASH_OK)
-        *archive_out = archive;
-    else
-        af_zip_close(&archive.zip);
-    return status;
+    if (status != ANYFLASH_OK)
+        return status;
+    find_info(&archive);
+    *archive_out = archive;
+    return ANYFLASH_OK;
 }
 
 void af_wheel_archive_close(struct af_wheel_archive *archive)
@@ -93,16 +87,13 @@ enum anyflash_status af_wheel_archive_read_info(const struct af_wheel_archive *a
 void af_wheel_pack_add(struct af_wheel_pack *pack, const char *name, struct af_span bytes,
                        unsigned mode)
 {
-    if (name == NULL || bytes.data == NULL)
-        pack->arena->failed = true;
-    else if (pack->count++ < AF_WHEEL_PACK_MEMBERS_MAX)
+    if (pack->count++ < AF_WHEEL_PACK_MEMBERS_MAX)
         pack->members[pack->count - 1] = (struct af_wheel_member){name, bytes, mode};
 }
 
 void af_wheel_pack_text(struct af_wheel_pack *pack, const char *name, const char *text)
 {
-    af_wheel_pack_add(pack, name, (struct af_span){text, text == NULL ? 0 : strlen(text)},
-                      0644);
+    af_wheel_pack_add(pack, name, (struct af_span){text, strlen(text)}, 0644);
 }
 
 void af_wheel_pack_information(struct af_wheel_pack *pack, const char *name, const char *text)
@@ -141,20 +132,18 @@ enum anyflash_status af_wheel_pack_record(struct af_wheel_pack *pack,
     }
     af_text_format(&out, "%s/RECORD,,\n", pack->information);
     af_wheel_pack_information(pack, "RECORD", af_text_take(&out, pack->arena));
-    return pack->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
-static enum anyflash_status deflate_member(struct af_arena *arena,
-                                           const struct af_wheel_member *member,
-                                           struct af_zip_packed *packed,
-                                           struct anyflash_error *err)
+static void deflate_member(struct af_arena *arena, const struct af_wheel_member *member,
+                           struct af_zip_packed *packed)
 {
     struct af_span bytes = member->bytes;
     z_stream stream = {.next_in = (unsigned char *)(uintptr_t)bytes.data,
                        .avail_in = (uInt)bytes.len};
     if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8,
                      Z_DEFAULT_STRATEGY) != Z_OK)
-        return af_fail_memory(err);
+        af_memory_end();
     size_t most = deflateBound(&stream, (uLong)bytes.len);
     stream.next_out = af_arena_alloc(arena, most);
     stream.avail_out = (uInt)most;
@@ -165,11 +154,9 @@ static enum anyflash_status deflate_member(struct af_arena *arena,
         .crc32 = (uint32_t)crc32_z(0, (const unsigned char *)bytes.data, bytes.len),
         .method = AF_ZIP_DEFLATED,
         .mode = member->mode};
-    if (stream.next_out != NULL)
-        deflate(&stream, Z_FINISH); /* there is room for all */
+    deflate(&stream, Z_FINISH); /* there is room for all */
     packed->bytes.len = most - stream.avail_out;
     deflateEnd(&stream);
-    return packed->bytes.data == NULL ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 enum anyflash_status af_wheel_pack_archive(struct af_wheel_pack *pack,
@@ -180,11 +167,7 @@ enum anyflash_status af_wheel_pack_archive(struct af_wheel_pack *pack,
     if (status != ANYFLASH_OK)
         return status;
     struct af_zip_packed *packed = af_arena_array(pack->arena, pack->count, sizeof *packed);
-    if (packed == NULL)
-        return af_fail_memory(err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < pack->count; i++)
-        status = deflate_member(pack->arena, &pack->members[i], &packed[i], err);
-    return status == ANYFLASH_OK
-               ? af_zip_write(packed, pack->count, pack->arena, pieces_out, count_out, err)
-               : status;
+    for (size_t i = 0; i < pack->count; i++)
+        deflate_member(pack->arena, &pack->members[i], &packed[i]);
+    return af_zip_write(packed, pack->count, pack->arena, pieces_out, count_out, err);
 }

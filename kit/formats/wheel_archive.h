@@ -10,7 +10,7 @@
 #define AF_KIT_FORMATS_WHEEL_ARCHIVE_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/formats/zip.h"
 
 struct af_wheel_archive {
@@ -51,7 +51,7 @@ struct af_wheel_member {
 
 /*
  * A wheel that is being made. Set the arena and `information` first. Names and bytes are
- * borrowed. If memory runs out, or a text or name is NULL, the arena has failed.
+ * borrowed.
  */
 struct af_wheel_pack {
     struct af_arena *arena;
@@ -69,7 +69,7 @@ void af_wheel_pack_information(struct af_wheel_pack *pack, const char *name, con
 
 /*
  * Sorts the members and adds RECORD as the last one. Fails with LIMIT for too many members or
- * one of more than 4 GiB, or with NO_MEMORY.
+ * one of more than 4 GiB.
  */
 enum anyflash_status af_wheel_pack_record(struct af_wheel_pack *pack,
                                           struct anyflash_error *err);

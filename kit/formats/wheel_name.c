@@ -316,7 +316,7 @@ const char *af_wheel_plain_name(struct af_arena *arena, const char *file)
 const char *af_wheel_listed_name(struct af_arena *arena, const char *package)
 {
     char *name = af_arena_text(arena, package);
-    for (char *at = name; at != NULL && *at != '\0'; at++)
+    for (char *at = name; *at != '\0'; at++)
         *at = *at == '_' ? '-' : *at;
     return name;
 }

@@ -8,7 +8,7 @@
 #ifndef AF_KIT_FORMATS_WHEEL_NAME_H
 #define AF_KIT_FORMATS_WHEEL_NAME_H
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/formats/version.h"
 
 #define AF_WHEEL_NAME_BYTES 512
@@ -86,13 +86,13 @@ bool af_name_is(struct af_span name, const char *normalised);
 
 /*
  * A wheel's file name without "+local", as `config` stores wheels whose metadata lacks the
- * local version. In `arena` or `file` itself; NULL if memory runs out.
+ * local version. In `arena` or `file` itself.
  */
 const char *af_wheel_plain_name(struct af_arena *arena, const char *file);
 
 /*
  * The name that installers list for a package: "flash-attn" for "flash_attn". Allocated in
- * `arena`; NULL if memory runs out.
+ * `arena`.
  */
 const char *af_wheel_listed_name(struct af_arena *arena, const char *package);
 

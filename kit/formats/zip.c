@@ -388,8 +388,6 @@ static enum anyflash_status take_name(struct listing *listing, const unsigned ch
                        "'%s': a member's name has %zu bytes; at most %u are read",
                        listing->zip->name, len, AF_ZIP_NAME_BYTES_MAX);
     const char *name = af_arena_text_n(listing->arena, (const char *)bytes, len);
-    if (name == NULL)
-        return af_fail_memory(listing->err);
     const char *problem = strlen(name) != len ? "has a NUL in it" : name_problem(name);
     if (problem == NULL && !is_ascii(name) && (member->flags & FLAG_UTF8) == 0)
         problem = "is not ASCII, but is not marked as UTF-8 either";
@@ -481,9 +479,7 @@ static enum anyflash_status take_member(struct listing *listing)
 static enum anyflash_status check_members(struct listing *listing, uint64_t directory_at)
 {
     size_t count = listing->count;
-    struct af_zip_member **by_place = af_mem_alloc(count * sizeof *by_place);
-    if (by_place == NULL)
-        return af_fail_memory(listing->err);
+    struct af_zip_member **by_place = af_memory_alloc(count * sizeof *by_place);
     for (size_t i = 0; i < count; i++)
         by_place[i] = listing->by_name[i] = &listing->members[i];
     enum anyflash_status status =
@@ -491,7 +487,7 @@ static enum anyflash_status check_members(struct listing *listing, uint64_t dire
     qsort(listing->by_name, count, sizeof *listing->by_name, by_name);
     if (status == ANYFLASH_OK)
         status = check_places(by_place, count, listing->zip->name, directory_at, listing->err);
-    af_mem_free(by_place);
+    af_memory_free(by_place);
     return status;
 }
 
@@ -501,8 +497,6 @@ static enum anyflash_status take_members(struct listing *listing, const struct a
         af_arena_array(listing->arena, (size_t)end->member_count, sizeof *listing->members);
     listing->by_name =
         af_arena_array(listing->arena, (size_t)end->member_count, sizeof *listing->by_name);
-    if (listing->arena->failed)
-        return af_fail_memory(listing->err);
     while (listing->count < end->member_count) {
         enum anyflash_status status = take_member(listing);
         if (status != ANYFLASH_OK)
@@ -545,8 +539,7 @@ enum anyflash_status af_zip_open(struct af_span bytes, const char *name, struct 
     af_arena_init(&zip.arena);
     zip.name = af_text_scrub(&zip.arena, name, NAME_SHOWN_BYTES);
     struct listing listing = {.zip = &zip, .arena = &zip.arena, .err = err};
-    enum anyflash_status status =
-        zip.name == NULL ? af_fail_memory(err) : find_end(&zip, &end, err);
+    enum anyflash_status status = find_end(&zip, &end, err);
     if (status == ANYFLASH_OK) {
         listing.at = bytes_at(&zip, end.directory_at);
         listing.end = listing.at + end.directory_bytes;

@@ -18,7 +18,7 @@
 #define AF_KIT_FORMATS_ZIP_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /* Archives that exceed these fail with LIMIT. */
 #define AF_ZIP_MEMBERS_MAX 200000u
@@ -61,8 +61,8 @@ struct af_zip {
 /*
  * Reads the list of members. The bytes are borrowed until af_zip_close(); `name`
  * is for errors. Fails with DATA (not a zip archive, truncated, contradictory, or
- * one of the tricks above), LIMIT, UNSUPPORTED (encrypted, several disks, another
- * compression) or NO_MEMORY.
+ * one of the tricks above), LIMIT or UNSUPPORTED (encrypted, several disks, another
+ * compression).
  */
 enum anyflash_status af_zip_open(struct af_span bytes, const char *name, struct af_zip *zip_out,
                                  struct anyflash_error *err);
@@ -114,7 +114,7 @@ struct af_zip_packed {
 /*
  * The archive of these members, in this order, as pieces, which are in the arena or borrowed
  * from the members. The same members give the same bytes: no time is stored. Fails with LIMIT
- * (4 GiB, 65,534 members) or NO_MEMORY.
+ * (4 GiB, 65,534 members).
  */
 enum anyflash_status af_zip_write(const struct af_zip_packed *members, size_t member_count,
                                   struct af_arena *arena, const struct af_span **pieces_out,

@@ -171,15 +171,14 @@ struct stream {
 
 static void *zlib_alloc(void *context, unsigned count, unsigned size_bytes)
 {
-    size_t bytes = 0;
     (void)context;
-    return af_size_mul(count, size_bytes, &bytes) ? af_mem_alloc(bytes) : NULL;
+    return af_memory_alloc((size_t)count * size_bytes);
 }
 
 static void zlib_free(void *context, void *memory)
 {
     (void)context;
-    af_mem_free(memory);
+    af_memory_free(memory);
 }
 
 static void close_stream(struct stream *stream)
@@ -205,7 +204,7 @@ static enum anyflash_status open_stream(const struct af_zip *zip,
     /* Negative: no zlib header around the deflated bytes. */
     if (member->method == AF_ZIP_DEFLATED &&
         inflateInit2(&stream_out->inflate, -MAX_WBITS) != Z_OK)
-        return af_fail_memory(err);
+        af_memory_end();
     return ANYFLASH_OK;
 }
 
@@ -233,7 +232,7 @@ static enum anyflash_status inflate_piece(struct stream *stream, unsigned char *
         feed(stream);
         int result = inflate(inflating, Z_NO_FLUSH);
         if (result == Z_MEM_ERROR)
-            return af_fail_memory(err);
+            af_memory_end();
         if (result == Z_STREAM_END && inflating->avail_out > 0)
             return member_fails(stream->zip, stream->member,
                                 "is shorter than its directory says", err);
@@ -255,7 +254,7 @@ static enum anyflash_status end_inflate(struct stream *stream, struct anyflash_e
         result = inflate(&stream->inflate, Z_NO_FLUSH);
     }
     if (result == Z_MEM_ERROR)
-        return af_fail_memory(err);
+        af_memory_end();
     if (stream->inflate.avail_out == 0)
         return member_fails(stream->zip, stream->member, "is longer than its directory says",
                             err);
@@ -327,11 +326,8 @@ enum anyflash_status af_zip_read_start(const struct af_zip *zip,
     enum anyflash_status status = open_stream(zip, member, &stream, err);
     if (status != ANYFLASH_OK)
         return status;
-    char *bytes = len < SIZE_MAX ? af_arena_alloc(arena, len + 1) : NULL;
-    if (bytes == NULL)
-        status = af_fail_memory(err);
-    else
-        status = read_stream(&stream, bytes, len, &len, err);
+    char *bytes = af_arena_alloc(arena, len + 1);
+    status = read_stream(&stream, bytes, len, &len, err);
     close_stream(&stream);
     if (status == ANYFLASH_OK)
         *bytes_out = (struct af_span){bytes, len};
@@ -357,15 +353,13 @@ enum anyflash_status af_zip_extract(const struct af_zip *zip,
     enum anyflash_status status = open_stream(zip, member, &stream, err);
     if (status != ANYFLASH_OK)
         return status;
-    char *piece = af_mem_alloc(PIECE_BYTES);
-    if (piece == NULL)
-        status = af_fail_memory(err);
+    char *piece = af_memory_alloc(PIECE_BYTES);
     for (size_t got = PIECE_BYTES; status == ANYFLASH_OK && got == PIECE_BYTES;) {
         status = read_stream(&stream, piece, PIECE_BYTES, &got, err);
         if (status == ANYFLASH_OK)
             status = write(context, piece, got, err);
     }
-    af_mem_free(piece);
+    af_memory_free(piece);
     close_stream(&stream);
     return status;
 }

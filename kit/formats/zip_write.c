@@ -82,8 +82,6 @@ enum anyflash_status af_zip_write(const struct af_zip_packed *members, size_t me
     size_t count = 0;
     uint64_t at = 0;
     bool fits = member_count < UINT16_MAX;
-    if (arena->failed)
-        return af_fail_memory(err);
     for (size_t i = 0; i < member_count; i++) {
         const struct af_zip_packed *member = &members[i];
         fits = fits && member->size_bytes < UINT32_MAX && member->bytes.len < UINT32_MAX;
@@ -112,7 +110,7 @@ enum anyflash_status af_zip_write_again(const struct af_zip *zip, struct af_aren
                                         struct anyflash_error *err)
 {
     struct af_zip_packed *packed = af_arena_array(arena, zip->member_count, sizeof *packed);
-    enum anyflash_status status = packed == NULL ? af_fail_memory(err) : ANYFLASH_OK;
+    enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < zip->member_count; i++) {
         const struct af_zip_member *member = &zip->members[i];
         uint64_t data_at = 0;

@@ -61,7 +61,7 @@ static const char *new_path(struct af_arena *arena, const struct af_checked_whee
     const char *name = af_path_name(out->path);
     if (plain_name && out->version != NULL && strchr(out->version, '+') == NULL)
         name = af_wheel_plain_name(arena, name);
-    return name == NULL ? NULL : af_path_join(arena, af_path_folder(arena, out->path), name);
+    return af_path_join(arena, af_path_folder(arena, out->path), name);
 }
 
 /* Writes the archive beside the old file, and then in the place of `path`. */
@@ -73,8 +73,7 @@ static enum anyflash_status write_again(const struct af_wheel_archive *archive,
     size_t count;
     const char *fresh = af_arena_format(arena, "%s.new", path);
     enum anyflash_status status =
-        fresh == NULL ? af_fail_memory(err)
-                      : af_zip_write_again(&archive->zip, arena, &pieces, &count, err);
+        af_zip_write_again(&archive->zip, arena, &pieces, &count, err);
     if (status == ANYFLASH_OK)
         status = af_file_write(arena, fresh, pieces, count, err);
     if (status == ANYFLASH_OK && rename(fresh, path) != 0)
@@ -95,9 +94,8 @@ static enum anyflash_status make_file(struct af_run *run, bool keeps_file, bool 
     if (status == ANYFLASH_OK) {
         out->version = metadata_version(&archive, run->arena);
         out->path = new_path(run->arena, out, plain_name);
-        status = out->path == NULL ? af_fail_memory(err)
-                 : keeps_file      ? ANYFLASH_OK
-                                   : write_again(&archive, run->arena, out->path, err);
+        if (!keeps_file)
+            status = write_again(&archive, run->arena, out->path, err);
     }
     af_wheel_archive_close(&archive);
     af_file_unmap(&mapping);
@@ -126,7 +124,7 @@ enum anyflash_status af_checked_wheel_make(struct af_run *run,
         status = make_file(run, keeps_file, plain_name, out, err);
     if (status == ANYFLASH_OK && out->refusal == NULL)
         status = af_file_sha256(out->path, out->sha256, NULL, err);
-    return status == ANYFLASH_OK && run->arena->failed ? af_fail_memory(err) : status;
+    return status;
 }
 
 enum anyflash_status af_checked_wheel_prove(struct af_run *run, const char *path,

@@ -35,8 +35,6 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
     const char *path = af_path_join(arena, info, "RECORD");
     const char *start = af_arena_format(arena, "%s/direct_url.json,", folder);
     const char *cache = af_arena_format(arena, "%s/uv_cache.json,", folder);
-    if (arena->failed)
-        return af_fail_memory(err);
     enum anyflash_status status = af_file_read(arena, path, AF_RECORD_BYTES_MAX, &record, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -51,8 +49,7 @@ static enum anyflash_status rewrite_record(struct af_arena *arena, const char *i
         af_sha256_to_record(hex, hash);
         af_text_format(&made, "%ssha256=%s,%zu\n", start, hash, strlen(text));
     }
-    status = made.failed ? af_fail_memory(err)
-                         : af_file_write_text(arena, path, af_text_get(&made), err);
+    status = af_file_write_text(arena, path, af_text_get(&made), err);
     af_text_release(&made);
     return status;
 }
@@ -62,10 +59,8 @@ static enum anyflash_status write_files(struct af_arena *arena, const char *site
                                         struct anyflash_error *err)
 {
     const char *info = af_path_join(arena, site, folder);
-    const char *path = info == NULL ? NULL : af_path_join(arena, info, "direct_url.json");
-    const char *cache = info == NULL ? NULL : af_path_join(arena, info, "uv_cache.json");
-    if (arena->failed)
-        return af_fail_memory(err);
+    const char *path = af_path_join(arena, info, "direct_url.json");
+    const char *cache = af_path_join(arena, info, "uv_cache.json");
     enum anyflash_status status = ANYFLASH_OK;
     if (text != NULL)
         status = af_file_write_text(arena, path, text, err);
@@ -87,15 +82,15 @@ enum anyflash_status af_installed_origin_write(struct af_arena *arena, const cha
     if (url != NULL) {
         json_t *json = json_pack("{s:s, s:{s:o, s:{s:s}}}", "url", url, "archive_info", "hash",
                                  json_sprintf("sha256=%s", sha256), "hashes", "sha256", sha256);
-        text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+        text = json_dumps(json, JSON_COMPACT);
         json_decref(json);
         if (text == NULL)
-            return af_fail_memory(err);
+            return af_fail(err, ANYFLASH_E_DATA, "the wheel's address is not UTF-8");
     }
     enum anyflash_status status = af_distributions_list(arena, site, &list, &count, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
         if (strcmp(list[i].name, package) == 0)
             status = write_files(arena, site, list[i].folder, text, err);
-    af_mem_free(text);
+    af_memory_free(text);
     return status;
 }

@@ -5,7 +5,7 @@
 #define AF_KIT_INSTALL_DIRECT_URL_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /*
  * Records in the dist-info of `package` in the folder of packages `site` that it came from

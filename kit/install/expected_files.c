@@ -29,25 +29,18 @@ struct af_expected_file {
     } content;
 };
 
-static bool add(struct af_expected_files *files, struct af_expected_file file)
+static void add(struct af_expected_files *files, struct af_expected_file file)
 {
     if (files->count == files->capacity) {
-        size_t capacity = files->capacity == 0 ? 64 : files->capacity * 2;
-        struct af_expected_file *larger =
-            af_mem_resize(files->items, capacity * sizeof *larger);
-        if (larger == NULL)
-            return false;
-        files->items = larger;
-        files->capacity = capacity;
+        files->capacity = files->capacity == 0 ? 64 : files->capacity * 2;
+        files->items = af_memory_resize(files->items, files->capacity * sizeof *files->items);
     }
-    if (file.key != NULL)
-        files->items[files->count++] = file;
-    return file.key != NULL;
+    files->items[files->count++] = file;
 }
 
-static bool add_any(struct af_expected_files *files, const char *key)
+static void add_any(struct af_expected_files *files, const char *key)
 {
-    return add(files, (struct af_expected_file){.key = key, .content = ANY_CONTENT});
+    add(files, (struct af_expected_file){.key = key, .content = ANY_CONTENT});
 }
 
 /* The key of a member: those of NAME.data/KIND/ go to the folder of their kind (PEP 427). */
@@ -102,21 +95,20 @@ static enum anyflash_status add_member(struct af_expected_files *files,
     enum anyflash_status status = ANYFLASH_OK;
     if (member->is_folder)
         return ANYFLASH_OK;
-    if (file.key != NULL && af_starts_with(file.key, "bin:"))
+    if (af_starts_with(file.key, "bin:"))
         status = skip_first_line(zip, member, arena, &file, err);
-    if (status == ANYFLASH_OK && !add(files, file))
-        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK)
+        add(files, file);
     return status;
 }
 
 /* The names in [console_scripts] and [gui_scripts], for which installers write scripts. */
-static bool add_scripts(struct af_expected_files *files, struct af_span text,
+static void add_scripts(struct af_expected_files *files, struct af_span text,
                         struct af_arena *arena)
 {
     struct af_span line;
     bool is_scripts = false;
-    bool good = true;
-    while (good && af_text_line(&text, &line)) {
+    while (af_text_line(&text, &line)) {
         line = af_text_trim(line);
         const char *equals = line.len == 0 ? NULL : memchr(line.data, '=', line.len);
         if (line.len > 0 && line.data[0] == '[')
@@ -126,22 +118,20 @@ static bool add_scripts(struct af_expected_files *files, struct af_span text,
             continue;
         struct af_span name =
             af_text_trim((struct af_span){line.data, (size_t)(equals - line.data)});
-        good = add_any(files, af_arena_format(arena, "bin:%.*s", (int)name.len, name.data));
+        add_any(files, af_arena_format(arena, "bin:%.*s", (int)name.len, name.data));
     }
-    return good;
 }
 
 /* Files in the dist-info folder that installers write (PEP 376, PEP 610, uv). */
 static const char *const written[] = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json",
                                       "uv_cache.json"};
 
-static bool add_written(struct af_expected_files *files, const char *info,
+static void add_written(struct af_expected_files *files, const char *info,
                         struct af_arena *arena)
 {
-    bool good = add_any(files, "root:.lock"); /* uv locks the folder of --prefix */
-    for (size_t i = 0; good && info != NULL && i < AF_COUNT(written); i++)
-        good = add_any(files, af_arena_format(arena, "site:%s%s", info, written[i]));
-    return good;
+    add_any(files, "root:.lock"); /* uv locks the folder of --prefix */
+    for (size_t i = 0; info != NULL && i < AF_COUNT(written); i++)
+        add_any(files, af_arena_format(arena, "site:%s%s", info, written[i]));
 }
 
 static bool is_written(const struct af_wheel_archive *archive, const char *name)
@@ -156,9 +146,8 @@ static enum anyflash_status add_archive(struct af_expected_files *files,
                                         struct af_arena *arena, struct anyflash_error *err)
 {
     struct af_span text = {0};
-    enum anyflash_status status = add_written(files, af_arena_text(arena, archive->info), arena)
-                                      ? ANYFLASH_OK
-                                      : af_fail_memory(err);
+    enum anyflash_status status = ANYFLASH_OK;
+    add_written(files, archive->info, arena);
     for (size_t i = 0; status == ANYFLASH_OK && i < archive->zip.member_count; i++)
         if (!is_written(archive, archive->zip.members[i].name))
             status = add_member(files, &archive->zip, &archive->zip.members[i], arena, err);
@@ -166,8 +155,8 @@ static enum anyflash_status add_archive(struct af_expected_files *files,
         return status;
     status = af_wheel_archive_read_info(archive, "entry_points.txt", arena,
                                         ENTRY_POINTS_BYTES_MAX, &text, err);
-    if (status == ANYFLASH_OK && !add_scripts(files, text, arena))
-        status = af_fail_memory(err);
+    if (status == ANYFLASH_OK)
+        add_scripts(files, text, arena);
     return status;
 }
 
@@ -198,9 +187,7 @@ static const struct af_expected_file *find_key(const struct af_expected_files *f
                                                struct af_arena *arena)
 {
     const struct af_expected_file key = {.key = af_arena_format(arena, "%s:%s", kind, path)};
-    return key.key == NULL
-               ? NULL
-               : bsearch(&key, files->items, files->count, sizeof *files->items, compare_keys);
+    return bsearch(&key, files->items, files->count, sizeof *files->items, compare_keys);
 }
 
 /* The header that `path` is in one of the folders that headers may be in; or NULL. */
@@ -283,13 +270,11 @@ static enum anyflash_status visit_one(struct visit *visit, const char *path,
     char shown[300];
     bool same = false;
     const char *full = af_path_join(visit->arena, visit->tree, path);
-    if (full == NULL)
-        return af_fail_memory(err);
-    if (af_file_is_folder(full) && !af_file_is_link(full))
-        return af_file_names_add(&visit->folders, path) ? ANYFLASH_OK : af_fail_memory(err);
+    if (af_file_is_folder(full) && !af_file_is_link(full)) {
+        af_file_names_add(&visit->folders, path);
+        return ANYFLASH_OK;
+    }
     const struct af_expected_file *file = find_file(visit->files, path, visit->arena);
-    if (visit->arena->failed)
-        return af_fail_memory(err);
     af_text_quote(shown, sizeof shown, path, strlen(path));
     if (file == NULL || af_file_is_link(full))
         return af_fail(err, ANYFLASH_E_DATA,
@@ -310,8 +295,6 @@ static enum anyflash_status visit_folder(struct visit *visit, const char *folder
     size_t count;
     bool is_cut = false;
     const char *full = af_path_join(visit->arena, visit->tree, folder);
-    if (full == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status =
         af_folder_list(visit->arena, full, FOLDER_NAMES_MAX, &names, &count, &is_cut, err);
     if (status == ANYFLASH_OK && is_cut)
@@ -319,7 +302,7 @@ static enum anyflash_status visit_folder(struct visit *visit, const char *folder
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         const char *path = folder[0] == '\0' ? af_arena_text(visit->arena, names[i])
                                              : af_path_join(visit->arena, folder, names[i]);
-        status = path == NULL ? af_fail_memory(err) : visit_one(visit, path, err);
+        status = visit_one(visit, path, err);
     }
     return status;
 }
@@ -339,7 +322,7 @@ enum anyflash_status af_expected_files_check_tree(struct af_expected_files *file
     enum anyflash_status status = visit_folder(&visit, "", err);
     while (status == ANYFLASH_OK && visit.folders.count > 0)
         status = visit_folder(&visit, visit.folders.items[--visit.folders.count], err);
-    af_mem_free(visit.folders.items);
+    af_memory_free(visit.folders.items);
     return status;
 }
 
@@ -357,8 +340,6 @@ static enum anyflash_status compare_installed(const struct af_expected_files *fi
     const struct af_expected_file *file =
         outer == path ? find_key(files, "site", path, arena) : find_file(files, outer, arena);
     const char *full = af_path_join(arena, site, path);
-    if (arena->failed)
-        return af_fail_memory(err);
     if (file == NULL && af_ends_with(path, ".pyc") && strstr(path, "__pycache__/") != NULL)
         return ANYFLASH_OK; /* pip compiles what it installs */
     *difference_out = af_arena_format(arena, "%s: %s", path,

@@ -10,7 +10,7 @@
 
 struct af_expected_file;
 
-/* A list that grows. Zero-initialise it; release `items` with af_mem_free(). */
+/* A list that grows. Zero-initialise it; release `items` with af_memory_free(). */
 struct af_expected_files {
     struct af_expected_file *items;
     size_t count;
@@ -27,7 +27,7 @@ enum anyflash_status af_expected_files_add(struct af_expected_files *files, cons
 
 /*
  * Compares every file below `tree`, the folder of --prefix. Fails with DATA, naming the first
- * file that no wheel has or has with another content, or IO, LIMIT or NO_MEMORY.
+ * file that no wheel has or has with another content, or IO or LIMIT.
  */
 enum anyflash_status af_expected_files_check_tree(struct af_expected_files *files,
                                                   const char *tree, struct af_arena *arena,
@@ -37,7 +37,7 @@ enum anyflash_status af_expected_files_check_tree(struct af_expected_files *file
  * Compares the files of an installed distribution, as its RECORD lists them: each is one of the
  * wheels', and each file that the wheels have in the site folder is there. *difference_out is
  * the first that is not ("flash_attn/a.py: another content"), or NULL. Caches of compiled
- * modules do not count. Fails with IO or NO_MEMORY.
+ * modules do not count. Fails with IO.
  */
 enum anyflash_status af_expected_files_compare(struct af_expected_files *files,
                                                const char *site,

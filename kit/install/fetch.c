@@ -84,8 +84,6 @@ static enum anyflash_status find(struct af_run *run, const struct af_step_wheel 
     }
     if (status != ANYFLASH_OK)
         return status;
-    if (fetched->path == NULL)
-        return af_fail_memory(err);
     return *here_out ? ANYFLASH_OK : download(run, wheel, fetched->path, fetched, err);
 }
 
@@ -157,8 +155,6 @@ enum anyflash_status af_fetch_copy(struct af_run *run, const struct af_step_whee
     if (status != ANYFLASH_OK)
         return status;
     fetched.copy = af_path_join(run->arena, folder, wheel->filename);
-    if (fetched.copy == NULL)
-        return af_fail_memory(err);
     status = copy(&fetched, err);
     if (status == ANYFLASH_OK)
         status = check_hash(wheel, &fetched, err);
@@ -176,9 +172,9 @@ static enum anyflash_status get_requirement(struct af_run *run, const struct af_
     struct af_fetched fetched;
     struct af_step_wheel wheel;
     const char *real = af_file_real_path(run->arena, folder);
+    if (real == NULL)
+        return af_file_fail("find", folder, err);
     const char *file = af_path_join(run->arena, real, REQUIREMENTS_FILE);
-    if (file == NULL)
-        return af_fail_memory(err);
     struct af_stage stage = {.run = run, .python = plan->python, .uv = plan->uv, .root = file};
     enum anyflash_status status = af_file_write_text(run->arena, file, requirement, err);
     if (status == ANYFLASH_OK)
@@ -241,8 +237,6 @@ enum anyflash_status af_install_download(struct af_run *run, const struct af_pla
     made.answer = refusal.reason == NULL ? AF_YES : AF_NO;
     made.reason = refusal.reason;
     made.hint = refusal.hint;
-    if (status == ANYFLASH_OK && run->arena->failed)
-        status = af_fail_memory(err);
     if (status == ANYFLASH_OK)
         *done = made;
     return status;

@@ -459,8 +459,6 @@ static enum anyflash_status find_entries(struct job *job, struct anyflash_error 
     operation->fresh = job->stage.fresh;
     operation->aside = af_arena_format(job->run->arena, "%s%s", operation->aside_root,
                                        operation->fresh + strlen(operation->fresh_root));
-    if (operation->aside == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status =
         af_replaced_paths_find(job->run->arena, job->run->site, operation->fresh,
                                &job->run->progress, &entries, &operation->entry_count, err);
@@ -538,8 +536,6 @@ static enum anyflash_status make_folders(struct job *job, struct anyflash_error 
                                    .root = af_path_join(arena, root, "tree")};
     job->wheel_folder = af_path_join(arena, root, "wheels");
     job->cache = af_path_join(arena, root, "cache");
-    if (arena->failed)
-        return af_fail_memory(err);
     enum anyflash_status status = af_folder_make(job->stage.root, 0755, err);
     return status == ANYFLASH_OK ? af_folder_make(job->wheel_folder, 0700, err) : status;
 }
@@ -563,10 +559,9 @@ static enum anyflash_status change(struct job *job, struct anyflash_error *err)
 
 /*
  * Calls the package if its result is known; else loads everything that was proved to load. The
- * package is already installed and remains so if this fails.
+ * package is already installed and remains so if it fails.
  */
-static enum anyflash_status verify(const struct job *job, struct af_install_result *done,
-                                   struct anyflash_error *err)
+static void verify(const struct job *job, struct af_install_result *done)
 {
     struct af_run *run = job->run;
     const struct af_plan *plan = job->plan;
@@ -578,13 +573,14 @@ static enum anyflash_status verify(const struct job *job, struct af_install_resu
             continue;
         af_progress_message(&run->progress,
                             "verify: running it and comparing with a known result");
-        return af_verify_calls(&options, run->arena, &done->verified, err);
+        af_verify_calls(&options, run->arena, &done->verified);
+        return;
     }
     if (proved->loadable_count == 0)
-        return ANYFLASH_OK;
+        return;
     af_progress_message(&run->progress, "verify: loading its extensions");
-    return af_verify_extensions(plan->python, proved->loadable, proved->loadable_count,
-                                run->arena, &done->verified, err);
+    af_verify_extensions(plan->python, proved->loadable, proved->loadable_count, run->arena,
+                         &done->verified);
 }
 
 /* Removes our copies of installed files; after a failure they are kept for the next run. */
@@ -594,9 +590,7 @@ static void remove_copies(const struct job *job)
         if (!job->wheels[i].fetched.ours)
             continue;
         unlink(job->wheels[i].fetched.path);
-        const char *folder = af_path_folder(job->run->arena, job->wheels[i].fetched.path);
-        if (folder != NULL)
-            rmdir(folder);
+        rmdir(af_path_folder(job->run->arena, job->wheels[i].fetched.path));
     }
 }
 
@@ -609,11 +603,9 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
         check_step(&job, &plan->steps[i]);
     job.operation.kind = AF_OPERATION_INSTALL;
     job.operation.title = job_title(&job);
-    if (run->arena->failed)
-        return af_fail_memory(err);
     if (job.refusal == NULL && job.operation.title != NULL)
         status = change(&job, err);
-    af_mem_free(job.files.items);
+    af_memory_free(job.files.items);
     if (status != ANYFLASH_OK && job.refusal == NULL) {
         if (job.operation.id == 0 || job.operation.phase == AF_PHASE_GONE)
             af_progress_message(&run->progress, "nothing was changed");
@@ -629,5 +621,7 @@ enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,
                                        .changed = job.operation.phase == AF_PHASE_DONE ||
                                                   job.operation.phase == AF_PHASE_COMMITTED,
                                        .id = job.operation.id};
-    return done->changed ? verify(&job, done, err) : ANYFLASH_OK;
+    if (done->changed)
+        verify(&job, done);
+    return ANYFLASH_OK;
 }

@@ -59,14 +59,14 @@ struct af_install_result {
 
 /*
  * "anyflash COMMAND WORD" for a POSIX shell, with the environment and the GPU that this run was
- * told to use. WORD may be NULL. Returns arena text, "" if memory runs out.
+ * told to use. WORD may be NULL. Returns arena text.
  */
 const char *af_run_command(const struct af_run *run, const char *command, const char *word);
 
 /*
  * Carries out the plan. A refusal (a proof answers no, a wheel contains more than its package,
  * torch would change, the environment is managed by the distribution) is not a failure:
- * done->answer is NO. Fails with IO, NOT_FOUND, TIMEOUT, DATA, UNSUPPORTED or NO_MEMORY; all
+ * done->answer is NO. Fails with IO, NOT_FOUND, TIMEOUT, DATA or UNSUPPORTED; all
  * steps are rolled back then, and done->hint says what to do, or is NULL.
  */
 enum anyflash_status af_install(struct af_run *run, const struct af_plan *plan,

@@ -83,8 +83,6 @@ enum anyflash_status af_journal_begin(struct af_state *state, struct af_operatio
     sqlite3_stmt *statement;
     operation->phase = AF_PHASE_PREPARING;
     operation->time = now_text(arena);
-    if (operation->time == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status = af_database_do(state, "BEGIN IMMEDIATE", err);
     if (status != ANYFLASH_OK)
         return status;
@@ -250,8 +248,6 @@ static bool read_rows(sqlite3_stmt *statement, struct af_arena *arena,
         if (count == capacity) {
             capacity = capacity == 0 ? 16 : capacity * 2;
             struct af_operation *larger = af_arena_array(arena, capacity, sizeof *larger);
-            if (larger == NULL)
-                return false;
             if (count > 0)
                 memcpy(larger, list, count * sizeof *list);
             list = larger;
@@ -260,7 +256,7 @@ static bool read_rows(sqlite3_stmt *statement, struct af_arena *arena,
     }
     *list_out = list;
     *count_out = count;
-    return code == SQLITE_DONE && !arena->failed;
+    return code == SQLITE_DONE;
 }
 
 enum anyflash_status af_journal_list(struct af_state *state, enum af_phase first,
@@ -283,9 +279,7 @@ enum anyflash_status af_journal_list(struct af_state *state, enum af_phase first
         sqlite3_bind_int(statement, 2, (int)last) == SQLITE_OK &&
         af_database_bind(statement, 3, site) &&
         read_rows(statement, arena, list_out, count_out);
-    enum anyflash_status status = good            ? ANYFLASH_OK
-                                  : arena->failed ? af_fail_memory(err)
-                                                  : af_database_fail(state, err);
+    enum anyflash_status status = good ? ANYFLASH_OK : af_database_fail(state, err);
     sqlite3_finalize(statement);
     for (size_t i = 0; status == ANYFLASH_OK && i < *count_out; i++)
         if (!is_sound(&(*list_out)[i]))
@@ -303,7 +297,7 @@ static bool read_entries(sqlite3_stmt *statement, struct af_arena *arena,
                                        .has_old = sqlite3_column_int(statement, 1) != 0,
                                        .has_new = sqlite3_column_int(statement, 2) != 0};
     }
-    return !arena->failed;
+    return true;
 }
 
 enum anyflash_status af_journal_entries(struct af_state *state, struct af_operation *operation,
@@ -322,17 +316,13 @@ enum anyflash_status af_journal_entries(struct af_state *state, struct af_operat
     if (count > AF_ENTRIES_MAX)
         return af_fail(err, ANYFLASH_E_DATA, "the journal lists too many files");
     struct af_entry *entries = af_arena_array(arena, (size_t)count + 1, sizeof *entries);
-    if (entries == NULL)
-        return af_fail_memory(err);
     bool good = af_database_prepare(state,
                                     "SELECT path, has_old, has_new FROM entry WHERE"
                                     " operation = ?1 ORDER BY position",
                                     &statement) &&
                 sqlite3_bind_int64(statement, 1, operation->id) == SQLITE_OK &&
                 read_entries(statement, arena, entries, (size_t)count);
-    enum anyflash_status status = good            ? ANYFLASH_OK
-                                  : arena->failed ? af_fail_memory(err)
-                                                  : af_database_fail(state, err);
+    enum anyflash_status status = good ? ANYFLASH_OK : af_database_fail(state, err);
     sqlite3_finalize(statement);
     for (size_t i = 0; status == ANYFLASH_OK && i < (size_t)count; i++)
         if (entries[i].path == NULL || !af_record_path_is_inside(entries[i].path))

@@ -23,7 +23,7 @@
 #define AF_KIT_INSTALL_JOURNAL_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/system/state.h"
 
 #define AF_ENTRIES_MAX 200000u
@@ -75,7 +75,7 @@ struct af_operation {
 /*
  * Writes a new operation in phase PREPARING, and sets operation->id and time.
  * It is on disk when this returns, as with every function here that changes
- * something. Fails with IO (naming the file) or NO_MEMORY.
+ * something. Fails with IO (naming the file).
  */
 enum anyflash_status af_journal_begin(struct af_state *state, struct af_operation *operation,
                                       struct af_arena *arena, struct anyflash_error *err);

@@ -80,8 +80,7 @@ static void check_installed_version(const struct named *named,
     const char *what = af_arena_format(
         named->arena, ", but %s is installed and stays: %s`pip check` will complain", shown,
         is_torch ? "its bytes prove whether it loads, but " : "");
-    if (what != NULL)
-        tell(named, requirement, specifier, what);
+    tell(named, requirement, specifier, what);
 }
 
 static void take_missing(struct named *named, const struct af_requirement *requirement,
@@ -101,7 +100,7 @@ static void take_requirement(struct named *named, const struct af_requirement *r
     struct af_span text = requirement->specifier;
     const char *specifier =
         af_arena_text_n(named->arena, text.len > 0 ? text.data : "", text.len);
-    if (meant == AF_NO || specifier == NULL)
+    if (meant == AF_NO)
         return;
     const char *installed = installed_version(named, requirement->name);
     if (installed != NULL)
@@ -140,8 +139,6 @@ static enum anyflash_status read_name(struct named *named, struct anyflash_error
     char normal[256];
     char shown[200];
     const char *filename = named->wheel.filename;
-    if (filename == NULL)
-        return af_fail_memory(err);
     enum af_wheel_name_problem problem =
         af_wheel_name_parse(filename, strlen(filename), &parts);
     if (problem != AF_WHEEL_NAME_VALID ||
@@ -174,8 +171,6 @@ static enum anyflash_status read_url(struct named *named, const char *word,
     size_t len = strcspn(word, "#");
     const char *fragment = word + len;
     const char *url = af_arena_text_n(named->arena, word, len);
-    if (url == NULL)
-        return af_fail_memory(err);
     if (af_starts_with(fragment, "#sha256=") && !af_sha256_is_hex(fragment + 8))
         return af_fail(err, ANYFLASH_E_ARGUMENT,
                        "the URL's '#sha256=' is not followed by 64 hexadecimal digits");
@@ -185,7 +180,7 @@ static enum anyflash_status read_url(struct named *named, const char *word,
                                   : known_hash(named->arena, catalog, url);
     named->wheel.url = af_url_encode_plus(named->arena, url);
     named->wheel.filename = af_url_file_name(named->arena, url);
-    return named->arena->failed ? af_fail_memory(err) : read_name(named, err);
+    return read_name(named, err);
 }
 
 static enum anyflash_status read_word(struct named *named, const char *word,
@@ -195,7 +190,7 @@ static enum anyflash_status read_word(struct named *named, const char *word,
     if (af_url_is_http(word))
         return read_url(named, word, catalog, err);
     named->wheel.path = af_file_real_path(named->arena, word);
-    if (named->wheel.path == NULL && !named->arena->failed) {
+    if (named->wheel.path == NULL) {
         char shown[200];
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' does not exist",
                        af_text_quote(shown, sizeof shown, word, strlen(word)));
@@ -294,10 +289,8 @@ static enum anyflash_status read_wheel(struct named *named, struct anyflash_erro
     const char *from = named->run->from;
     if (named->wheel.path != NULL)
         return read_file(named, named->wheel.path, err);
-    if (from != NULL) {
-        const char *path = af_path_join(named->arena, from, named->wheel.filename);
-        return path == NULL ? af_fail_memory(err) : read_file(named, path, err);
-    }
+    if (from != NULL)
+        return read_file(named, af_path_join(named->arena, from, named->wheel.filename), err);
     return named->run->offline ? ANYFLASH_OK : read_address(named, err);
 }
 
@@ -317,6 +310,7 @@ enum anyflash_status af_named_wheel_plan(struct af_run *run, const char *word,
     *hint_out = named.hint;
     if (status != ANYFLASH_OK)
         return status;
-    return af_plan_make_wheel(run->machine, &named.wheel, named.module, named.missing,
-                              named.missing_count, plan, err);
+    af_plan_make_wheel(run->machine, &named.wheel, named.module, named.missing,
+                       named.missing_count, plan);
+    return ANYFLASH_OK;
 }

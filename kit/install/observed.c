@@ -35,8 +35,7 @@ static void copy_modes(struct af_run *run, const char *folder, const char *path)
         const char *above = af_arena_text_n(run->arena, path, (size_t)(slash - path));
         const char *from = af_path_join(run->arena, run->site, above);
         const char *to = af_path_join(run->arena, folder, above);
-        if (from != NULL && to != NULL && !af_starts_with(path, "../") &&
-            stat(from, &facts) == 0)
+        if (!af_starts_with(path, "../") && stat(from, &facts) == 0)
             chmod(to, facts.st_mode & 07777);
     }
 }
@@ -46,8 +45,6 @@ static enum anyflash_status keep_file(struct af_run *run, const char *path, cons
 {
     const char *from = af_path_join(run->arena, run->site, path);
     const char *to = af_path_join(run->arena, folder, path);
-    if (from == NULL || to == NULL)
-        return af_fail_memory(err);
     if (!af_file_is_regular(from) || af_file_exists(to))
         return ANYFLASH_OK;
     enum anyflash_status status = af_folder_make(af_path_folder(run->arena, to), 0755, err);
@@ -107,8 +104,7 @@ enum anyflash_status af_observed_begin(struct af_run *run, const char *title,
         status = af_operation_begin(run, operation, err);
     if (status == ANYFLASH_OK) {
         set_folders(run, operation);
-        status = run->arena->failed ? af_fail_memory(err)
-                                    : keep(run, &observed->before, operation->aside, err);
+        status = keep(run, &observed->before, operation->aside, err);
     }
     if (status == ANYFLASH_OK)
         status = af_journal_write(run->state, operation, AF_PHASE_PREPARING, err);
@@ -124,7 +120,7 @@ static bool is_same_file(struct af_run *run, const struct af_observed *observed,
     const char *kept = af_path_join(run->arena, observed->operation.aside, path);
     const char *now = af_path_join(run->arena, run->site, path);
     struct af_mapping maps[2] = {0};
-    if (kept == NULL || now == NULL || af_ends_with(path, ".pyc") || !af_file_is_regular(kept))
+    if (af_ends_with(path, ".pyc") || !af_file_is_regular(kept))
         return true; /* Python writes the caches, and of what was not kept nothing is known */
     bool same = af_file_map(kept, &maps[0], NULL) == ANYFLASH_OK &&
                 af_file_map(now, &maps[1], NULL) == ANYFLASH_OK && maps[0].len == maps[1].len &&

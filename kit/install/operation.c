@@ -184,10 +184,8 @@ static enum anyflash_status push_folder(struct walk *walk, const char *folder,
     if (status != ANYFLASH_OK)
         return status;
     for (size_t i = count; i-- > 0;) {
-        if (strcmp(names[i], "__pycache__") == 0)
-            continue;
-        if (!af_file_names_add(&walk->paths, af_path_join(walk->arena, shown, names[i])))
-            return af_fail_memory(err);
+        if (strcmp(names[i], "__pycache__") != 0)
+            af_file_names_add(&walk->paths, af_path_join(walk->arena, shown, names[i]));
     }
     return ANYFLASH_OK;
 }
@@ -228,19 +226,15 @@ enum anyflash_status af_operation_fingerprint(const struct af_operation *operati
     enum anyflash_status status = ANYFLASH_OK;
     af_sha256_init(&hash);
     for (size_t i = 0; i < operation->entry_count && status == ANYFLASH_OK; i++) {
-        if (!af_file_names_add(&walk.paths, operation->entries[i].path))
-            status = af_fail_memory(err);
+        af_file_names_add(&walk.paths, operation->entries[i].path);
         while (status == ANYFLASH_OK && walk.paths.count > 0)
             status = digest_one(&walk, operation->site, walk.paths.items[--walk.paths.count],
                                 &hash, err);
     }
-    af_mem_free(walk.paths.items);
+    af_memory_free(walk.paths.items);
     af_sha256_finish(&hash, hex);
-    if (status == ANYFLASH_OK) {
+    if (status == ANYFLASH_OK)
         *hex_out = af_arena_text(arena, hex);
-        if (*hex_out == NULL)
-            status = af_fail_memory(err);
-    }
     return status;
 }
 
@@ -248,8 +242,8 @@ uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *ar
 {
     struct walk walk = {.arena = arena};
     uint64_t bytes = 0;
-    bool good = af_file_names_add(&walk.paths, operation->aside_root);
-    while (good && walk.paths.count > 0) {
+    af_file_names_add(&walk.paths, operation->aside_root);
+    while (walk.paths.count > 0) {
         const char *path = walk.paths.items[--walk.paths.count];
         const char **names;
         size_t count = 0;
@@ -260,10 +254,10 @@ uint64_t af_undo_bytes(const struct af_operation *operation, struct af_arena *ar
         if (!S_ISDIR(facts.st_mode) || af_folder_list(arena, path, AF_ENTRIES_MAX, &names,
                                                       &count, NULL, NULL) != ANYFLASH_OK)
             continue;
-        for (size_t i = 0; good && i < count; i++)
-            good = af_file_names_add(&walk.paths, af_path_join(arena, path, names[i]));
+        for (size_t i = 0; i < count; i++)
+            af_file_names_add(&walk.paths, af_path_join(arena, path, names[i]));
     }
-    af_mem_free(walk.paths.items);
+    af_memory_free(walk.paths.items);
     return bytes;
 }
 
@@ -283,8 +277,6 @@ enum anyflash_status af_operation_begin(struct af_run *run, struct af_operation 
                                      operation->kind == AF_OPERATION_UNDO ? "dropped" : "old");
     if (operation->kind != AF_OPERATION_UNDO)
         operation->fresh_root = own_name(run->arena, run->site, "new");
-    if (run->arena->failed)
-        return af_fail_memory(err);
     enum anyflash_status status = af_journal_begin(run->state, operation, run->arena, err);
     if (status == ANYFLASH_OK)
         status = make_root(operation->aside_root, 0755, err);

@@ -62,7 +62,7 @@ enum anyflash_status af_operation_fingerprint(const struct af_operation *operati
  * the way that belongs to no package is moved aside with the rest, and `progress` reports it.
  *
  * Fails with UNSUPPORTED when something cannot be replaced safely (installed by conda or
- * setup.py, a file of another distribution is in the way), DATA, LIMIT, IO or NO_MEMORY.
+ * setup.py, a file of another distribution is in the way), DATA, LIMIT or IO.
  */
 enum anyflash_status af_replaced_paths_find(struct af_arena *arena, const char *site,
                                             const char *fresh,

@@ -45,18 +45,15 @@ struct making {
 static bool is_package(struct af_arena *arena, const char *folder)
 {
     struct af_span text;
-    const char *path = folder == NULL ? NULL : af_path_join(arena, folder, "_version.py");
+    const char *path = af_path_join(arena, folder, "_version.py");
     const char *quoted = af_arena_format(arena, "\"%s\"", anyflash_version_text());
-    return path != NULL && quoted != NULL &&
-           af_file_read(arena, path, VERSION_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
+    return af_file_read(arena, path, VERSION_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
            strstr(text.data, quoted) != NULL;
 }
 
 static enum anyflash_status add_file(struct making *making, const char *from, const char *name)
 {
     struct af_span bytes;
-    if (from == NULL || name == NULL)
-        return af_fail_memory(making->err);
     enum anyflash_status status =
         af_file_read(making->pack.arena, from, FILE_BYTES_MAX, &bytes, making->err);
     if (status == ANYFLASH_OK)
@@ -72,14 +69,11 @@ static enum anyflash_status add_folder(struct making *making, const char *from,
     struct af_arena *arena = making->pack.arena;
     const char **names;
     size_t count;
-    enum anyflash_status status = from == NULL ? af_fail_memory(making->err)
-                                               : af_folder_list(arena, from, NAMES_MAX, &names,
-                                                                &count, NULL, making->err);
+    enum anyflash_status status =
+        af_folder_list(arena, from, NAMES_MAX, &names, &count, NULL, making->err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         const char *path = af_path_join(arena, from, names[i]);
         const char *inner = af_path_join(arena, name, names[i]);
-        if (path == NULL || inner == NULL)
-            return af_fail_memory(making->err);
         if (!af_file_is_folder(path))
             status = add_file(making, path, inner);
         else if (strcmp(names[i], "__pycache__") != 0)
@@ -100,8 +94,6 @@ static enum anyflash_status add_package(struct making *making)
         return status;
     for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(libraries); i++) {
         const char *added = af_path_join(arena, making->python, libraries[i]);
-        if (added == NULL)
-            return af_fail_memory(making->err);
         if (af_file_is_absent(added))
             status = add_file(making, af_path_join(arena, making->libraries, libraries[i]),
                               af_path_join(arena, "anyflash", libraries[i]));
@@ -153,13 +145,12 @@ static enum anyflash_status find_package(struct making *making, struct af_arena 
                                 ? NULL
                                 : af_path_join(arena, folder, places[i].libraries);
         if (is_package(arena, making->python))
-            return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+            return ANYFLASH_OK;
     }
-    return arena->failed ? af_fail_memory(err)
-                         : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                   "the Python package of anyflash %s is not beside this "
-                                   "program; `make install` and the Python wheel both bring it",
-                                   anyflash_version_text());
+    return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                   "the Python package of anyflash %s is not beside this program; "
+                   "`make install` and the Python wheel both bring it",
+                   anyflash_version_text());
 }
 
 /* Writes the members to the site folder, as an installer would unpack them. */
@@ -170,10 +161,7 @@ static enum anyflash_status unpack(const struct making *making, const char *site
     for (size_t i = 0; status == ANYFLASH_OK && i < making->pack.count; i++) {
         const struct af_wheel_member *member = &making->pack.members[i];
         const char *path = af_path_join(arena, site, member->name);
-        const char *folder = path == NULL ? NULL : af_path_folder(arena, path);
-        if (folder == NULL)
-            return af_fail_memory(making->err);
-        status = af_folder_make(folder, 0755, making->err);
+        status = af_folder_make(af_path_folder(arena, path), 0755, making->err);
         if (status == ANYFLASH_OK)
             status = af_file_write(arena, path, &member->bytes, 1, making->err);
         if (status == ANYFLASH_OK && member->mode == 0755 && chmod(path, member->mode) != 0)
@@ -204,9 +192,7 @@ static enum anyflash_status add_modules(struct making *making)
     struct af_arena *arena = making->pack.arena;
     const char *tree = af_path_join(arena, making->python, "shim/tree");
     enum anyflash_status status =
-        tree == NULL
-            ? af_fail_memory(making->err)
-            : add_folder(making, af_path_join(arena, tree, "flash_attn"), "flash_attn");
+        add_folder(making, af_path_join(arena, tree, "flash_attn"), "flash_attn");
     return status == ANYFLASH_OK
                ? add_file(making, af_path_join(arena, tree, "flash_attn_2_cuda.py"),
                           "flash_attn_2_cuda.py")
@@ -227,8 +213,8 @@ static enum anyflash_status set_version(struct making *making, const char *versi
         const char *text = af_arena_format(making->pack.arena, "%.*s__version__ = \"%s\"%s",
                                            (int)(at - member->bytes.data), member->bytes.data,
                                            version, at + strlen(line));
-        member->bytes = (struct af_span){text, text == NULL ? 0 : strlen(text)};
-        return text == NULL ? af_fail_memory(making->err) : ANYFLASH_OK;
+        member->bytes = (struct af_span){text, strlen(text)};
+        return ANYFLASH_OK;
     }
     return af_fail(making->err, ANYFLASH_E_DATA,
                    "'%s/shim/tree/flash_attn/__init__.py' has no "
@@ -275,7 +261,7 @@ static enum anyflash_status make_stand_in(struct making *making, const struct af
 bool af_own_package_is_here(struct af_arena *arena)
 {
     struct making *making = af_arena_alloc(arena, sizeof *making);
-    return making != NULL && find_package(making, arena, NULL) == ANYFLASH_OK;
+    return find_package(making, arena, NULL) == ANYFLASH_OK;
 }
 
 enum anyflash_status af_own_package_stage(struct af_stage *stage, bool stand_in,
@@ -283,8 +269,7 @@ enum anyflash_status af_own_package_stage(struct af_stage *stage, bool stand_in,
 {
     struct af_arena *arena = stage->run->arena;
     struct making *making = af_arena_alloc(arena, sizeof *making);
-    enum anyflash_status status =
-        making == NULL ? af_fail_memory(err) : find_package(making, arena, err);
+    enum anyflash_status status = find_package(making, arena, err);
     if (status == ANYFLASH_OK)
         status = stand_in ? make_stand_in(making, stage->run, AF_OWN_PACKAGE_STAND_IN)
                           : make_package(making);
@@ -305,8 +290,7 @@ enum anyflash_status af_own_package_stand_in(struct af_run *run, const char *ver
         af_arena_format(arena, "%s/flash_attn-%s-%s.whl", folder, version, stand_in_tag(run));
     const struct af_span *pieces;
     size_t count;
-    enum anyflash_status status =
-        path == NULL || making == NULL ? af_fail_memory(err) : find_package(making, arena, err);
+    enum anyflash_status status = find_package(making, arena, err);
     if (status == ANYFLASH_OK)
         status = make_stand_in(making, run, version);
     if (status == ANYFLASH_OK)

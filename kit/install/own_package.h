@@ -15,8 +15,8 @@
  * For install.c: writes the package into the stage as an installer would unpack its wheel:
  * Python files, the two libraries, this program, metadata and RECORD; with `stand_in`, what the
  * wheel of af_own_package_stand_in() contains. Uses no network and neither uv nor pip. Fails
- * with NOT_FOUND if the Python files or the libraries of this version are not there, with IO,
- * LIMIT or NO_MEMORY.
+ * with NOT_FOUND if the Python files or the libraries of this version are not there, with IO
+ * or LIMIT.
  */
 enum anyflash_status af_own_package_stage(struct af_stage *stage, bool stand_in,
                                           struct anyflash_error *err);

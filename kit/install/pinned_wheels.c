@@ -28,8 +28,7 @@ static void read_requires(struct af_arena *arena, struct af_span text,
 {
     struct af_requirement requirement;
     const char **list = af_arena_array(arena, REQUIRES_MAX, sizeof *list);
-    while (list != NULL && facts->requires_count < REQUIRES_MAX &&
-           af_requirement_next(&text, &requirement)) {
+    while (facts->requires_count < REQUIRES_MAX && af_requirement_next(&text, &requirement)) {
         if (!requirement.only_for_extra)
             list[facts->requires_count++] =
                 af_arena_text_n(arena, requirement.text.data, requirement.text.len);
@@ -53,9 +52,7 @@ static enum anyflash_status read_metadata(struct af_arena *arena, const char *pa
                                             &text, err);
     if (status == ANYFLASH_OK) {
         const char *folder = af_arena_text_n(arena, archive.info, strlen(archive.info) - 1);
-        status = folder == NULL ? af_fail_memory(err) : ANYFLASH_OK;
-        if (folder != NULL)
-            af_info_folder_parse((struct af_span){folder, strlen(folder)}, folder_out);
+        af_info_folder_parse((struct af_span){folder, strlen(folder)}, folder_out);
         read_requires(arena, text, facts);
     }
     af_wheel_archive_close(&archive);
@@ -113,8 +110,6 @@ static enum anyflash_status read_facts(const struct af_config_lock *lock,
     facts.sha256 = af_arena_text(lock->arena, hex);
     facts.metadata_version =
         af_arena_text_n(lock->arena, folder.version.data, folder.version.len);
-    if (lock->arena->failed)
-        return af_fail_memory(err);
     *facts_out = facts;
     return ANYFLASH_OK;
 }
@@ -128,7 +123,7 @@ static const char *find_file(const struct af_pinned_wheels *wheels, const struct
     for (size_t i = 0; i < AF_COUNT(folders); i++) {
         for (size_t j = 0; folders[i] != NULL && j < AF_COUNT(names); j++) {
             const char *path = af_path_join(arena, folders[i], names[j]);
-            if (path != NULL && af_file_is_regular(path))
+            if (af_file_is_regular(path))
                 return path;
         }
     }
@@ -143,8 +138,7 @@ static void note_not_in_folder(struct af_pinned_wheels *wheels, const struct af_
         return;
     wheels->hint = af_arena_format(arena, "the folder '%s' does not have '%s'",
                                    af_text_scrub(arena, wheels->from, 200), pin->file);
-    if (wheels->hint != NULL)
-        af_config_lock_note(wheels->lock, "%s", wheels->hint);
+    af_config_lock_note(wheels->lock, "%s", wheels->hint);
 }
 
 enum anyflash_status af_pinned_wheels_find(struct af_pinned_wheels *wheels,
@@ -281,8 +275,6 @@ static enum anyflash_status place(struct af_pinned_wheels *wheels, size_t index,
     struct af_config_lock *lock = wheels->lock;
     const char *path = lock->pins[index].path;
     const char *to = af_path_join(lock->arena, wheels->project, path);
-    if (to == NULL)
-        return af_fail_memory(err);
     bool was_there = af_file_is_regular(to);
     enum anyflash_status status =
         af_file_link_or_copy(lock->arena, wheels->paths[index], to, err);

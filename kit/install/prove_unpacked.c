@@ -37,7 +37,7 @@ static void take_bad(struct proving *proving, const char *path, const char *why)
     proving->bad_count++;
     if (proving->first_bad == NULL)
         proving->first_bad = sentence;
-    af_progress_message(&proving->run->progress, "%s", sentence == NULL ? why : sentence);
+    af_progress_message(&proving->run->progress, "%s", sentence);
 }
 
 /*
@@ -79,7 +79,7 @@ static void add_loadable(struct proving *proving, const char *word)
     for (size_t i = 0; i < proved->loadable_count; i++)
         if (af_equal(proved->loadable[i], word))
             return;
-    if (word != NULL && proved->loadable_count < AF_LOADABLE_MAX)
+    if (proved->loadable_count < AF_LOADABLE_MAX)
         proved->loadable[proved->loadable_count++] = word;
 }
 
@@ -92,7 +92,7 @@ static void take_loadable(struct proving *proving, const char *path,
     const char *name = af_path_name(path);
     const char *init =
         af_arena_format(arena, "%s/%.*s/__init__.py", proving->fresh, (int)top, path);
-    if (init != NULL && path[top] == '/' && !af_file_is_absent(init))
+    if (path[top] == '/' && !af_file_is_absent(init))
         add_loadable(proving, af_arena_format(arena, "package:%.*s", (int)top, path));
     if (binary->init_name == NULL) {
         if (uses_torch(binary))
@@ -102,7 +102,7 @@ static void take_loadable(struct proving *proving, const char *path,
     }
     char *word =
         af_arena_format(arena, "module:%.*s%s", (int)(name - path), path, binary->init_name);
-    for (char *at = word; at != NULL && *at != '\0'; at++)
+    for (char *at = word; *at != '\0'; at++)
         *at = *at == '/' ? '.' : *at;
     add_loadable(proving, word);
 }
@@ -164,8 +164,6 @@ enum anyflash_status af_install_prove(struct af_run *run, const char *fresh, boo
     if (target.count > 0)
         status = prove_all(&proving, &target, err);
     af_inspect_target_close(&target);
-    if (status == ANYFLASH_OK && run->arena->failed)
-        status = af_fail_memory(err);
     if (status == ANYFLASH_OK &&
         (strict
              ? proving.bad_count > 0

@@ -39,7 +39,7 @@ static bool is_whole(struct af_arena *arena, const char *site,
                      const struct af_distribution *distribution)
 {
     const char *path = af_arena_format(arena, "%s/%s/METADATA", site, distribution->folder);
-    return distribution->egg || (path != NULL && af_file_exists(path));
+    return distribution->egg || af_file_exists(path);
 }
 
 enum anyflash_status af_distributions_list(struct af_arena *arena, const char *site,
@@ -58,11 +58,9 @@ enum anyflash_status af_distributions_list(struct af_arena *arena, const char *s
         return status;
     struct af_distribution *list = af_arena_array(arena, name_count + 1, sizeof *list);
     size_t count = 0;
-    for (size_t i = 0; list != NULL && i < name_count; i++)
+    for (size_t i = 0; i < name_count; i++)
         if (read_name(arena, names[i], &list[count]) && is_whole(arena, site, &list[count]))
             count++;
-    if (arena->failed)
-        return af_fail_memory(err);
     *list_out = list;
     *count_out = count;
     return ANYFLASH_OK;
@@ -73,8 +71,6 @@ static enum anyflash_status read_record(struct af_arena *arena, const char *site
                                         struct af_span *text_out, struct anyflash_error *err)
 {
     const char *path = af_arena_format(arena, "%s/%s/RECORD", site, distribution->folder);
-    if (path == NULL)
-        return af_fail_memory(err);
     return af_file_read(arena, path, AF_RECORD_BYTES_MAX, text_out, err);
 }
 
@@ -107,14 +103,12 @@ enum anyflash_status af_distribution_files(struct af_arena *arena, const char *s
     if (status != ANYFLASH_OK)
         return status;
     const char **paths = af_arena_array(arena, count_lines(text), sizeof *paths);
-    while (paths != NULL && af_formats_record_next(&text, &line)) {
+    while (af_formats_record_next(&text, &line)) {
         if (af_record_path_is_inside(line.path))
             paths[count++] = af_arena_text(arena, line.path);
         else if (odd_out != NULL && *odd_out == NULL)
             *odd_out = af_text_scrub(arena, line.path, 200);
     }
-    if (arena->failed)
-        return af_fail_memory(err);
     *paths_out = paths;
     *count_out = count;
     return ANYFLASH_OK;
@@ -209,16 +203,12 @@ enum anyflash_status af_record_check(const char *site_folder, const char *info_f
     struct af_span text;
     const char *record = af_path_join(arena, info_folder, "RECORD");
     const char *installer = af_path_join(arena, info_folder, "INSTALLER");
-    if (record == NULL || installer == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status = af_file_read(arena, record, AF_RECORD_BYTES_MAX, &text, err);
     if (status != ANYFLASH_OK)
         return status;
     while (af_formats_record_next(&text, &line))
         check_line(&check, &line);
     result.has_installer = af_file_is_regular(installer);
-    if (arena->failed)
-        return af_fail_memory(err);
     *result_out = result;
     return ANYFLASH_OK;
 }

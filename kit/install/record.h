@@ -10,7 +10,7 @@
 #define AF_KIT_INSTALL_RECORD_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 #define AF_DISTRIBUTIONS_MAX 20000u
 #define AF_RECORD_BYTES_MAX (64u * 1024u * 1024u)
@@ -74,7 +74,7 @@ struct af_record_result {
  * Compares each line of `info_folder`/RECORD with its file under `site_folder` (or in the rest
  * of its environment, for scripts): existence, size and SHA-256. Byte code and
  * RECORD itself have no hash and may be missing. Texts are in `arena`. Fails with NOT_FOUND
- * when there is no RECORD, IO, LIMIT (a RECORD of more than 64 MiB) or NO_MEMORY.
+ * when there is no RECORD, IO or LIMIT (a RECORD of more than 64 MiB).
  */
 enum anyflash_status af_record_check(const char *site_folder, const char *info_folder,
                                      struct af_arena *arena,

@@ -30,15 +30,8 @@ struct search {
     struct af_file_names others; /* files that belong to other distributions */
     struct af_entry *entries;
     size_t count;
-    bool failed; /* a list could not grow */
     struct anyflash_error *err;
 };
-
-/* Adds to a list of the search; search->failed: memory ran out. */
-static void add(struct search *search, struct af_file_names *paths, const char *path)
-{
-    search->failed |= !af_file_names_add(paths, path);
-}
 
 /* '/' sorts before all other characters, so that a folder's files follow it directly. */
 static int compare(const void *a, const void *b)
@@ -115,7 +108,7 @@ static enum anyflash_status add_files(struct search *search, const char *site,
     struct stat facts;
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
         if (!strict || look(site, files[i], &facts))
-            add(search, paths, files[i]);
+            af_file_names_add(paths, files[i]);
     return status;
 }
 
@@ -125,8 +118,7 @@ static bool is_of_conda(const struct search *search, const struct af_distributio
     struct af_span text;
     const char *path =
         af_arena_format(search->arena, "%s/%s/INSTALLER", search->site, distribution->folder);
-    return path != NULL &&
-           af_file_read_start(search->arena, path, INSTALLER_BYTES, &text, NULL) ==
+    return af_file_read_start(search->arena, path, INSTALLER_BYTES, &text, NULL) ==
                ANYFLASH_OK &&
            af_text_span_equal(af_text_trim(text), "conda");
 }
@@ -147,7 +139,7 @@ static enum anyflash_status add_old(struct search *search,
         return af_fail(search->err, ANYFLASH_E_UNSUPPORTED,
                        "%s was installed by conda: remove it with conda first",
                        distribution->name);
-    add(search, &search->old, distribution->folder);
+    af_file_names_add(&search->old, distribution->folder);
     return add_files(search, search->site, distribution, false, &search->old);
 }
 
@@ -186,9 +178,7 @@ static enum anyflash_status read_fresh(struct search *search)
     if (status == ANYFLASH_OK)
         status = read_site(search, list, count);
     for (size_t i = 0; i < search->old.count; i++)
-        add(search, &search->wanted, search->old.items[i]);
-    if (search->failed || search->arena->failed)
-        return af_fail_memory(search->err);
+        af_file_names_add(&search->wanted, search->old.items[i]);
     sort(&search->wanted);
     sort(&search->old);
     sort(&search->others);
@@ -295,8 +285,6 @@ static enum anyflash_status split(struct search *search, struct range range,
         size_t end = range_end(wanted, first, range.last, cut);
         const char *prefix = af_arena_text_n(search->arena, path, cut);
         bool deeper = false;
-        if (prefix == NULL)
-            return af_fail_memory(search->err);
         status = decide(search, prefix, &deeper);
         if (deeper) {
             if (path[cut] == '\0')
@@ -319,8 +307,6 @@ static enum anyflash_status find(struct search *search)
         af_arena_array(search->arena, search->wanted.count + 1, sizeof *stack);
     search->entries =
         af_arena_array(search->arena, search->wanted.count + 1, sizeof *search->entries);
-    if (search->arena->failed)
-        return af_fail_memory(search->err);
     stack[depth++] = (struct range){0, search->wanted.count, 0};
     while (status == ANYFLASH_OK && depth > 0) {
         struct range range = stack[--depth];
@@ -338,9 +324,9 @@ enum anyflash_status af_replaced_paths_find(struct af_arena *arena, const char *
     struct search search = {
         .arena = arena, .site = site, .fresh = fresh, .progress = progress, .err = err};
     enum anyflash_status status = find(&search);
-    af_mem_free(search.wanted.items);
-    af_mem_free(search.old.items);
-    af_mem_free(search.others.items);
+    af_memory_free(search.wanted.items);
+    af_memory_free(search.old.items);
+    af_memory_free(search.others.items);
     if (status == ANYFLASH_OK && search.count > AF_ENTRIES_MAX)
         status = af_fail(err, ANYFLASH_E_LIMIT, "too many files and folders would be moved");
     if (status != ANYFLASH_OK)

@@ -137,8 +137,6 @@ static enum anyflash_status run(struct af_stage *stage, struct words *words,
                                  .environment = environment,
                                  .folder = stage->uv ? NULL : "/",
                                  .go_on = go_on};
-    if (stage->run->arena->failed)
-        return af_fail_memory(err);
     if (words->count == WORDS_MAX)
         return af_fail(err, ANYFLASH_E_LIMIT, "too many packages for one command");
     words->items[words->count] = NULL;
@@ -190,8 +188,6 @@ enum anyflash_status af_stage_file(struct af_stage *stage, const char *package,
         arena,
         af_arena_format(arena, "%s @ file://%s", package, af_url_encode_path(arena, path)),
         sha256);
-    if (arena->failed)
-        return af_fail_memory(err);
     start(stage, &words);
     into_root(stage, &words);
     if (stage->uv) {
@@ -254,24 +250,20 @@ enum anyflash_status af_stage_requirements(struct af_stage *stage,
 }
 
 /* Reads the lines " + name==version" of uv's dry run. */
-static enum anyflash_status read_additions(struct af_arena *arena, struct af_span text,
-                                           const char *const **found_out, size_t *count_out,
-                                           struct anyflash_error *err)
+static void read_additions(struct af_arena *arena, struct af_span text,
+                           const char *const **found_out, size_t *count_out)
 {
     const char **found = af_arena_array(arena, WORDS_MAX, sizeof *found);
     struct af_span line;
     size_t count = 0;
-    while (found != NULL && count < WORDS_MAX && af_text_line(&text, &line)) {
+    while (count < WORDS_MAX && af_text_line(&text, &line)) {
         line = af_text_trim(line);
         if (line.len < 3 || line.data[0] != '+' || line.data[1] != ' ')
             continue;
         found[count++] = af_arena_text_n(arena, line.data + 2, line.len - 2);
     }
-    if (arena->failed)
-        return af_fail_memory(err);
     *found_out = found;
     *count_out = count;
-    return ANYFLASH_OK;
 }
 
 /* Reads what pip would install from the report that it wrote, and removes the report. */
@@ -287,7 +279,7 @@ static enum anyflash_status read_report(struct af_arena *arena, const char *path
     const json_t *rows = json_object_get(report, "install");
     const char **found = af_arena_array(arena, WORDS_MAX, sizeof *found);
     size_t count = 0;
-    for (size_t i = 0; found != NULL && i < json_array_size(rows) && count < WORDS_MAX; i++) {
+    for (size_t i = 0; i < json_array_size(rows) && count < WORDS_MAX; i++) {
         const json_t *metadata = json_object_get(json_array_get(rows, i), "metadata");
         const char *name = json_string_value(json_object_get(metadata, "name"));
         const char *version = json_string_value(json_object_get(metadata, "version"));
@@ -295,8 +287,6 @@ static enum anyflash_status read_report(struct af_arena *arena, const char *path
             found[count++] = af_arena_format(arena, "%s==%s", name, version);
     }
     json_decref(report);
-    if (arena->failed)
-        return af_fail_memory(err);
     *found_out = found;
     *count_out = count;
     return ANYFLASH_OK;
@@ -310,8 +300,6 @@ enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const 
     struct words words = {.count = 0};
     struct af_program_result result;
     const char *report = af_path_join(stage->run->arena, stage->root, "report.json");
-    if (report == NULL)
-        return af_fail_memory(err);
     start(stage, &words);
     word(&words, "--dry-run");
     if (stage->uv) {
@@ -325,11 +313,11 @@ enum anyflash_status af_stage_resolve(struct af_stage *stage, const char *const 
     for (size_t i = 0; i < count; i++)
         word(&words, requirements[i]);
     enum anyflash_status status = run(stage, &words, own_target, requirements[0], &result, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    return stage->uv ? read_additions(stage->run->arena, result.errors, found_out,
-                                      found_count_out, err)
-                     : read_report(stage->run->arena, report, found_out, found_count_out, err);
+    if (status == ANYFLASH_OK && !stage->uv)
+        return read_report(stage->run->arena, report, found_out, found_count_out, err);
+    if (status == ANYFLASH_OK)
+        read_additions(stage->run->arena, result.errors, found_out, found_count_out);
+    return status;
 }
 
 /* The text between `start` and the next quote after it; searched from *text on. */
@@ -388,11 +376,9 @@ enum anyflash_status af_stage_locate(struct af_stage *stage, const char *require
     if (status != ANYFLASH_OK)
         return status;
     if (!read_location(arena, stage->uv, result.output.data, &wheel))
-        return arena->failed ? af_fail_memory(err)
-                             : af_fail(err, ANYFLASH_E_UNSUPPORTED,
-                                       "'%s' has no platform-independent wheel: download the "
-                                       "package yourself",
-                                       requirement);
+        return af_fail(err, ANYFLASH_E_UNSUPPORTED,
+                       "'%s' has no platform-independent wheel: download the package yourself",
+                       requirement);
     *wheel_out = wheel;
     return ANYFLASH_OK;
 }
@@ -426,15 +412,13 @@ static enum anyflash_status find_fresh(struct af_stage *stage, struct anyflash_e
                 return ANYFLASH_OK;
             for (size_t i = 0; i < count && last < LAYOUT_FOLDERS_MAX; i++) {
                 const char *path = af_path_join(arena, folders[first], names[i]);
-                if (path != NULL && af_file_is_folder(path) && !af_file_is_link(path))
+                if (af_file_is_folder(path) && !af_file_is_link(path))
                     folders[last++] = path;
             }
         }
     }
     stage->fresh = NULL;
-    return arena->failed
-               ? af_fail_memory(err)
-               : af_fail(err, ANYFLASH_E_DATA, "%s unpacked nothing", stage->uv ? "uv" : "pip");
+    return af_fail(err, ANYFLASH_E_DATA, "%s unpacked nothing", stage->uv ? "uv" : "pip");
 }
 
 /* Checks every line of RECORD, and that INSTALLER exists: installers write it near the end. */
@@ -444,8 +428,6 @@ static enum anyflash_status check_one(struct af_stage *stage,
 {
     struct af_record_result result;
     const char *info = af_path_join(stage->run->arena, stage->fresh, distribution->folder);
-    if (info == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status =
         af_record_check(stage->fresh, info, stage->run->arena, &result, err);
     if (status == ANYFLASH_E_NOT_FOUND)

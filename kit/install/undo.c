@@ -70,8 +70,6 @@ static enum anyflash_status check_files(struct af_run *run, const struct af_oper
     for (size_t i = 0; i < chosen->entry_count; i++) {
         const char *old =
             af_arena_format(run->arena, "%s/%s", chosen->aside, chosen->entries[i].path);
-        if (old == NULL)
-            return af_fail_memory(err);
         if (chosen->entries[i].has_old && af_file_is_absent(old))
             return af_fail(err, ANYFLASH_E_NOT_FOUND,
                            "the files kept for undo are missing: '%s'", old);
@@ -96,8 +94,9 @@ static const char *root_after(const struct af_run *run, const struct af_operatio
         if (strncmp(path, entry->path, len) == 0 && (path[len] == '\0' || path[len] == '/'))
             root = entry->has_old ? chosen->aside : NULL;
     }
-    const char *full = root == NULL ? NULL : af_path_join(run->arena, root, path);
-    return full != NULL && !af_file_is_absent(full) ? root : NULL;
+    if (root != NULL && af_file_is_absent(af_path_join(run->arena, root, path)))
+        return NULL;
+    return root;
 }
 
 /* Whether `root` has, as `flash_attn`, a stand-in of ours; after the undo, or now. */
@@ -111,8 +110,8 @@ static bool has_stand_in(const struct af_run *run, const struct af_operation *un
     for (size_t i = 0; i < count; i++) {
         struct af_span text;
         const char *wheel = af_path_join(run->arena, list[i].folder, "WHEEL");
-        const char *path = wheel == NULL ? NULL : af_path_join(run->arena, root, wheel);
-        if (path != NULL && af_equal(list[i].name, "flash-attn") &&
+        const char *path = af_path_join(run->arena, root, wheel);
+        if (af_equal(list[i].name, "flash-attn") &&
             (undone == NULL || af_equal(root_after(run, undone, wheel), root)) &&
             af_file_read(run->arena, path, WHEEL_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
             strstr(text.data, "Generator: anyflash ") != NULL)
@@ -126,8 +125,7 @@ static void check_stand_in(const struct af_run *run, const struct af_operation *
                            struct af_install_result *done)
 {
     static const char package[] = "anyflash/__init__.py";
-    const char *here = af_path_join(run->arena, run->site, package);
-    bool has_package = here != NULL && !af_file_is_absent(here);
+    bool has_package = !af_file_is_absent(af_path_join(run->arena, run->site, package));
     if (root_after(run, chosen, package) != NULL ||
         (!has_stand_in(run, chosen, run->site) && !has_stand_in(run, chosen, chosen->aside)) ||
         (!has_package && has_stand_in(run, NULL, run->site)))
@@ -148,26 +146,20 @@ static void check_stand_in(const struct af_run *run, const struct af_operation *
  * Makes the same entries in the other direction: the files that were moved aside are the new
  * ones now.
  */
-static enum anyflash_status make_entries(struct af_run *run, const struct af_operation *chosen,
-                                         struct af_operation *operation,
-                                         struct anyflash_error *err)
+static void make_entries(struct af_run *run, const struct af_operation *chosen,
+                         struct af_operation *operation)
 {
     struct af_entry *entries =
         af_arena_array(run->arena, chosen->entry_count + 1, sizeof *entries);
-    if (entries == NULL)
-        return af_fail_memory(err);
     for (size_t i = 0; i < chosen->entry_count; i++) {
         const struct af_entry *entry = &chosen->entries[i];
         const char *path = af_arena_format(run->arena, "%s/%s", run->site, entry->path);
-        if (path == NULL)
-            return af_fail_memory(err);
         entries[i] = (struct af_entry){entry->path, !af_file_is_absent(path), entry->has_old};
     }
     operation->fresh_root = chosen->aside_root;
     operation->fresh = chosen->aside;
     operation->entries = entries;
     operation->entry_count = chosen->entry_count;
-    return ANYFLASH_OK;
 }
 
 static enum anyflash_status take_back(struct af_run *run, const struct af_operation *chosen,
@@ -179,14 +171,12 @@ static enum anyflash_status take_back(struct af_run *run, const struct af_operat
         .undoes = chosen->id,
         .title = af_arena_format(run->arena, "undo of %s", chosen->title),
     };
-    enum anyflash_status status = make_entries(run, chosen, &operation, err);
-    if (status == ANYFLASH_OK)
-        status = af_operation_begin(run, &operation, err);
+    make_entries(run, chosen, &operation);
+    enum anyflash_status status = af_operation_begin(run, &operation, err);
     if (status == ANYFLASH_OK) {
         operation.aside = af_arena_format(run->arena, "%s%s", operation.aside_root,
                                           chosen->aside + strlen(chosen->aside_root));
-        status = operation.aside == NULL ? af_fail_memory(err)
-                                         : af_operation_move(run, &operation, NULL, NULL, err);
+        status = af_operation_move(run, &operation, NULL, NULL, err);
     }
     af_operation_finish(run, &operation);
     if (status == ANYFLASH_OK)

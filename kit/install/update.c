@@ -30,9 +30,7 @@ enum anyflash_status af_update_save(const struct af_update *update, const char *
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "no folder for the catalog: HOME is not set");
     af_arena_init(&arena);
     const char *path = af_state_catalog_path(&arena, folder);
-    enum anyflash_status status = path == NULL
-                                      ? af_fail_memory(err)
-                                      : af_catalog_stored_write(&update->catalog, &bytes, err);
+    enum anyflash_status status = af_catalog_stored_write(&update->catalog, &bytes, err);
     if (status == ANYFLASH_OK)
         status = af_folder_make(folder, 0700, err);
     if (status == ANYFLASH_OK) {
@@ -49,17 +47,12 @@ enum anyflash_status af_update_export(const struct af_update *update, const char
 {
     struct af_arena arena;
     struct af_text rows = {0};
-    enum anyflash_status status = ANYFLASH_OK;
     af_arena_init(&arena);
     af_catalog_write_date(&rows, update->catalog.date);
-    for (size_t i = 0; status == ANYFLASH_OK && i < update->catalog.count; i++)
-        status = af_catalog_write_row(&rows, &update->catalog.wheels[i], err);
-    if (status == ANYFLASH_OK && rows.failed)
-        status = af_fail_memory(err);
-    if (status == ANYFLASH_OK) {
-        const struct af_span piece = {rows.data, rows.len};
-        status = af_file_write(&arena, path, &piece, 1, err);
-    }
+    for (size_t i = 0; i < update->catalog.count; i++)
+        af_catalog_write_row(&rows, &update->catalog.wheels[i]);
+    const struct af_span piece = {rows.data, rows.len};
+    enum anyflash_status status = af_file_write(&arena, path, &piece, 1, err);
     af_text_release(&rows);
     af_arena_release(&arena);
     return status;
@@ -73,9 +66,7 @@ enum anyflash_status af_update_undo(const char *folder, bool *there_out,
     af_arena_init(&arena);
     const char *path = af_state_catalog_path(&arena, folder);
     *there_out = false;
-    if (arena.failed)
-        status = af_fail_memory(err);
-    else if (path != NULL && unlink(path) == 0)
+    if (path != NULL && unlink(path) == 0)
         *there_out = true;
     else if (path != NULL && errno != ENOENT && errno != ENOTDIR)
         status = af_file_fail("remove", path, err);
@@ -149,11 +140,10 @@ static enum anyflash_status read_sources(const struct af_span *given, struct sou
     return ANYFLASH_OK;
 }
 
-/* Reports `sentence`, which is NULL when there was no memory for it. */
 static void message(const struct updating *updating, const char *sentence)
 {
     const struct af_progress *progress = updating->progress;
-    if (progress != NULL && progress->message != NULL && sentence != NULL)
+    if (progress != NULL && progress->message != NULL)
         progress->message(progress->context, sentence);
 }
 
@@ -174,11 +164,7 @@ static const char *fill(struct updating *updating, const char *pattern, const ch
         const char *end = *pattern == '{' ? strchr(pattern, '}') : NULL;
         pattern = end != NULL ? end + 1 : pattern + 1;
     }
-    const char *filled =
-        text.failed ? NULL : af_arena_text(updating->arena, af_text_get(&text));
-    updating->arena->failed |= text.failed;
-    af_text_release(&text);
-    return filled;
+    return af_text_take(&text, updating->arena);
 }
 
 /* Reads all pages of a source as rows. */
@@ -193,8 +179,6 @@ static enum anyflash_status get_pages(struct updating *updating,
         char shown[200];
         size_t releases = 0;
         const char *url = fill(updating, updating->sources.listing, source->source, page);
-        if (url == NULL)
-            return af_fail_memory(err);
         af_arena_init(&text);
         enum anyflash_status status = af_http_get_bytes(
             updating->http, url, ACCEPT, AF_LISTING_BYTES_MAX, &text, &bytes, &answer, err);
@@ -219,20 +203,17 @@ static int by_url(const void *a, const void *b)
                   (*(const struct af_catalog_wheel *const *)b)->url);
 }
 
-static bool sort_listed(const struct af_catalog_wheel *wheels, size_t count,
+static void sort_listed(const struct af_catalog_wheel *wheels, size_t count,
                         struct af_arena *arena, struct listed *listed)
 {
     listed->wheels = af_arena_array(arena, count + 1, sizeof(struct af_catalog_wheel *));
     listed->known = af_arena_array(arena, count + 1, sizeof *listed->known);
-    if (arena->failed)
-        return false;
     for (size_t i = 0; i < count; i++)
         listed->wheels[i] = &wheels[i];
     qsort(listed->wheels, count, sizeof(struct af_catalog_wheel *), by_url);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || by_url(&listed->wheels[i - 1], &listed->wheels[i]) != 0)
             listed->wheels[listed->count++] = listed->wheels[i];
-    return true;
 }
 
 /* The wheel's row in the listing, which is marked as known; NULL if it is not listed. */
@@ -289,11 +270,9 @@ static enum anyflash_status compare(const struct updating *updating,
 }
 
 /* Decides about the source's known wheels, and collects the new ones. */
-static enum anyflash_status apply(struct updating *updating,
-                                  const struct af_listing_source *source, struct listed *listed,
-                                  struct anyflash_error *err)
+static void apply(struct updating *updating, const struct af_listing_source *source,
+                  struct listed *listed)
 {
-    enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; i < updating->embedded->count; i++) {
         const struct af_catalog_wheel *wheel = &updating->embedded->wheels[i];
         struct fate *fate = &updating->fates[i];
@@ -306,12 +285,9 @@ static enum anyflash_status apply(struct updating *updating,
             fate->sha256 = (const unsigned char *)af_arena_text_n(
                 updating->arena, (const char *)row->sha256, AF_SHA256_BYTES);
     }
-    if (updating->arena->failed)
-        return af_fail_memory(err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < listed->count; i++)
+    for (size_t i = 0; i < listed->count; i++)
         if (!listed->known[i])
-            status = af_catalog_write_row(&updating->fresh, listed->wheels[i], err);
-    return status;
+            af_catalog_write_row(&updating->fresh, listed->wheels[i]);
 }
 
 static enum anyflash_status take_listing(struct updating *updating,
@@ -330,12 +306,12 @@ static enum anyflash_status take_listing(struct updating *updating,
     if (status == ANYFLASH_OK)
         status = af_catalog_rows_read((struct af_span){af_text_get(&rows), rows.len},
                                       source->source, &arena, &wheels, &count, &date, err);
-    if (status == ANYFLASH_OK && !sort_listed(wheels, count, &arena, &listed))
-        status = af_fail_memory(err);
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK) {
+        sort_listed(wheels, count, &arena, &listed);
         status = compare(updating, source, &listed, result, err);
+    }
     if (status == ANYFLASH_OK)
-        status = apply(updating, source, &listed, err);
+        apply(updating, source, &listed);
     af_text_release(&rows);
     af_arena_release(&arena);
     return status;
@@ -350,9 +326,7 @@ static size_t count_of(const struct af_catalog *catalog, const struct af_listing
 }
 
 /* Uses the source's rows of the current catalog as if they were its listing. */
-static enum anyflash_status keep_current(struct updating *updating,
-                                         const struct af_listing_source *source,
-                                         struct anyflash_error *err)
+static void keep_current(struct updating *updating, const struct af_listing_source *source)
 {
     const struct af_catalog *current = updating->current;
     struct af_arena arena;
@@ -361,25 +335,19 @@ static enum anyflash_status keep_current(struct updating *updating,
     af_arena_init(&arena);
     struct af_catalog_wheel *wheels =
         af_arena_array(&arena, current->count + 1, sizeof *wheels);
-    for (size_t i = 0; wheels != NULL && i < current->count; i++)
+    for (size_t i = 0; i < current->count; i++)
         if (is_of(&current->wheels[i], source))
             wheels[count++] = current->wheels[i];
-    enum anyflash_status status = sort_listed(wheels, count, &arena, &listed)
-                                      ? apply(updating, source, &listed, err)
-                                      : af_fail_memory(err);
+    sort_listed(wheels, count, &arena, &listed);
+    apply(updating, source, &listed);
     af_arena_release(&arena);
-    return status;
 }
 
-/* Keeps a source unchanged; only running out of memory ends the whole update. */
-static enum anyflash_status leave(struct updating *updating,
-                                  const struct af_listing_source *source,
-                                  struct af_update_source *result, enum anyflash_status status,
-                                  const struct anyflash_error *problem,
-                                  struct anyflash_error *err)
+/* Keeps a source unchanged. */
+static void leave(struct updating *updating, const struct af_listing_source *source,
+                  struct af_update_source *result, enum anyflash_status status,
+                  const struct anyflash_error *problem)
 {
-    if (status == ANYFLASH_E_NO_MEMORY)
-        return af_fail_memory(err);
     if (updating->first_status == ANYFLASH_OK) {
         updating->first_status = status;
         updating->first_problem = *problem;
@@ -390,7 +358,7 @@ static enum anyflash_status leave(struct updating *updating,
                                   .problem = af_arena_text(updating->arena, problem->message)};
     message(updating, af_arena_format(updating->arena, "%s: not updated: %s", result->source,
                                       problem->message));
-    return keep_current(updating, source, err);
+    keep_current(updating, source);
 }
 
 /* Reads one row of the list of sources. */
@@ -407,13 +375,11 @@ static enum anyflash_status read_source(struct updating *updating, const json_t 
         (struct af_listing_source){.source = af_text_scrub(updating->arena, name, 200),
                                    .kind = kind,
                                    .files = fill(updating, updating->sources.files, name, 0)};
-    return updating->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    return ANYFLASH_OK;
 }
 
-static enum anyflash_status update_source(struct updating *updating,
-                                          const struct af_listing_source *source,
-                                          struct af_update_source *result,
-                                          struct anyflash_error *err)
+static void update_source(struct updating *updating, const struct af_listing_source *source,
+                          struct af_update_source *result)
 {
     struct anyflash_error problem = {0};
     *result = (struct af_update_source){.source = source->source,
@@ -422,8 +388,10 @@ static enum anyflash_status update_source(struct updating *updating,
         updating->stopped
             ? af_fail(&problem, ANYFLASH_E_IO, "skipped, because the source before it failed")
             : take_listing(updating, source, result, &problem);
-    if (status != ANYFLASH_OK)
-        return leave(updating, source, result, status, &problem, err);
+    if (status != ANYFLASH_OK) {
+        leave(updating, source, result, status, &problem);
+        return;
+    }
     message(updating,
             af_arena_format(updating->arena, "%s: %zu wheels, %zu new, %zu gone, %zu replaced",
                             result->source, result->listed, result->added, result->gone,
@@ -432,7 +400,6 @@ static enum anyflash_status update_source(struct updating *updating,
     updating->update->added += result->added;
     updating->update->replaced += result->replaced;
     updating->update->gone += result->gone;
-    return ANYFLASH_OK;
 }
 
 /* Fails as the first source did, because none could be read. */
@@ -445,29 +412,26 @@ static enum anyflash_status fail_first(const struct updating *updating,
 }
 
 /* Writes the new catalog: known wheels in their order with all their facts, then new ones. */
-static enum anyflash_status write_rows(const struct updating *updating, struct af_text *rows,
-                                       struct anyflash_error *err)
+static void write_rows(const struct updating *updating, struct af_text *rows)
 {
     char date[16] = "";
     time_t now = time(NULL);
     struct tm utc;
-    enum anyflash_status status = ANYFLASH_OK;
     const struct af_update *update = updating->update;
     if (gmtime_r(&now, &utc) != NULL)
         strftime(date, sizeof date, "%Y-%m-%d", &utc);
     /* nothing is known of what the other sources published since */
     bool all = update->read_count == update->source_count || updating->current->date == NULL;
     af_catalog_write_date(rows, all ? date : updating->current->date);
-    for (size_t i = 0; status == ANYFLASH_OK && i < updating->embedded->count; i++) {
+    for (size_t i = 0; i < updating->embedded->count; i++) {
         struct af_catalog_wheel wheel = updating->embedded->wheels[i];
         const struct fate *fate = &updating->fates[i];
         wheel.listed |= fate->listed;
         wheel.sha256 = fate->sha256 != NULL ? fate->sha256 : wheel.sha256;
         if (!fate->gone)
-            status = af_catalog_write_row(rows, &wheel, err);
+            af_catalog_write_row(rows, &wheel);
     }
     af_text_add_n(rows, af_text_get(&updating->fresh), updating->fresh.len);
-    return status == ANYFLASH_OK && rows->failed ? af_fail_memory(err) : status;
 }
 
 static enum anyflash_status update_all(struct updating *updating, struct anyflash_error *err)
@@ -478,14 +442,12 @@ static enum anyflash_status update_all(struct updating *updating, struct anyflas
     update->sources = af_arena_array(updating->arena, count + 1, sizeof *update->sources);
     updating->fates =
         af_arena_array(updating->arena, updating->embedded->count + 1, sizeof *updating->fates);
-    if (updating->arena->failed)
-        return af_fail_memory(err);
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         struct af_listing_source source;
         status = read_source(updating, json_array_get(list, i), &source, err);
         if (status == ANYFLASH_OK)
-            status = update_source(updating, &source, &update->sources[i], err);
+            update_source(updating, &source, &update->sources[i]);
         update->source_count++;
     }
     return status == ANYFLASH_OK && update->read_count == 0 ? fail_first(updating, err)
@@ -510,13 +472,13 @@ enum anyflash_status af_update_fetch(const struct af_http *http, const struct af
     enum anyflash_status status = read_sources(sources, &updating.sources, err);
     if (status == ANYFLASH_OK)
         status = update_all(&updating, err);
-    if (status == ANYFLASH_OK)
-        status = write_rows(&updating, &rows, err);
-    if (status == ANYFLASH_OK)
+    if (status == ANYFLASH_OK) {
+        write_rows(&updating, &rows);
         status = af_catalog_rows_read((struct af_span){af_text_get(&rows), rows.len},
                                       "the new catalog", &update.catalog.arena,
                                       &update.catalog.wheels, &update.catalog.count,
                                       &update.catalog.date, err);
+    }
     json_decref(updating.sources.json);
     af_text_release(&updating.fresh);
     af_text_release(&rows);

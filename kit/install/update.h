@@ -42,7 +42,7 @@ struct af_update {
  * Reads the listings of all `sources` (NULL: the embedded data/sources.json). Facts
  * come from `embedded`; sources that cannot be read keep their rows of `current`
  * (which may be the same). Fails with the failure of the first source when none
- * could be read, DATA when `sources` is malformed, or NO_MEMORY.
+ * could be read, or DATA when `sources` is malformed.
  */
 enum anyflash_status af_update_fetch(const struct af_http *http, const struct af_span *sources,
                                      const struct af_catalog *embedded,

@@ -3,15 +3,15 @@
  *
  * Each attempt is a child process with a time limit: a crash, a hang or endless output of the
  * package becomes a row of the report. On each GPU that torch sees, one causal problem with
- * grouped heads is computed forward and backward in bf16 and compared with the engine's f32
- * result for the same inputs. Without a GPU, a call with CPU tensors only shows that the Python
- * files match the extension; everything else is reported as unknown.
+ * grouped heads is computed forward and backward in bf16 and compared with what torch's own
+ * operations give in f32 on the processor. Without a GPU, a call with CPU tensors only shows
+ * that the Python files match the extension; everything else is reported as unknown.
  */
 #ifndef AF_KIT_INSTALL_VERIFY_H
 #define AF_KIT_INSTALL_VERIFY_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 #define AF_VERIFY_LIMIT_MS 180000
 #define AF_VERIFY_DEVICES_MAX 16u
@@ -44,58 +44,29 @@ struct af_verify_options {
     const char *device;  /* torch device to compute on; NULL: every GPU */
 };
 
-/* Appends a row; false when the arena has failed or there are no rows left. */
-bool af_verify_row_add(struct af_verify_report *report, const char *name, enum af_answer answer,
+/* Appends a row; beyond the last it is dropped. */
+void af_verify_row_add(struct af_verify_report *report, const char *name, enum af_answer answer,
                        const char *evidence);
 
 /* NO when a row is NO; else UNKNOWN when one is; else YES. */
 enum af_answer af_verify_answer(const struct af_verify_report *report);
 
-/*
- * Imports and calls the package; appends rows to *report. Fails only with NO_MEMORY: errors of
- * the package are rows.
- */
-enum anyflash_status af_verify_calls(const struct af_verify_options *options,
-                                     struct af_arena *arena, struct af_verify_report *report,
-                                     struct anyflash_error *err);
+/* Imports and calls the package; appends rows to *report. Errors of the package are rows. */
+void af_verify_calls(const struct af_verify_options *options, struct af_arena *arena,
+                     struct af_verify_report *report);
 
 /*
  * Loads compiled parts of a package in one child process. The words are "package:NAME",
  * "module:NAME" (imported) and "library:FILE" (loaded as torch loads libraries). Appends one
- * row for each part that fails, or one row for all. Fails only with NO_MEMORY.
+ * row for each part that fails, or one row for all. (load_extensions.c)
  */
-enum anyflash_status af_verify_extensions(const char *python, const char *const *words,
-                                          size_t count, struct af_arena *arena,
-                                          struct af_verify_report *report,
-                                          struct anyflash_error *err);
+void af_verify_extensions(const char *python, const char *const *words, size_t count,
+                          struct af_arena *arena, struct af_verify_report *report);
 
-/*
- * The correct result of known_answer.py's problem, computed by the engine in f32. Private to
- * verify.c and its test.
- */
-#define AF_KNOWN_ROWS 113
-#define AF_KNOWN_HEADS 2
-#define AF_KNOWN_KV_HEADS 1
-
-/* All [1, rows, heads, head_dim], f32, in an arena. */
-struct af_known_answer {
-    int64_t head_dim;
-    float *o;
-    float *dq;
-    float *dk;
-    float *dv;
-};
-
-enum anyflash_status af_known_answer_make(int64_t head_dim, struct af_arena *arena,
-                                          struct af_known_answer *answer_out,
-                                          struct anyflash_error *err);
-
-/*
- * The largest difference between `expected` and the bf16 values of `base64`, divided by the
- * largest expected value; false when the text is not base64 of `count` bf16 values. NaN counts
- * as an infinite difference.
- */
-bool af_known_answer_distance(const char *base64, const float *expected, size_t count,
-                              double *distance_out);
+/* Shared by the two files that run scripts: */
+#define AF_VERIFY_MARK "anyflash-verify " /* before each line that a script prints for us */
+#define AF_VERIFY_TEXT_BYTES 300          /* of what a package says */
+/* Python finds modules in the current folder, whose files may be anybody's. */
+#define AF_VERIFY_FOLDER "/"
 
 #endif

@@ -85,8 +85,8 @@ bool af_given_is_word(const char *text, size_t len, const char *words)
 void af_given_begin(struct af_given *given, const char *key, const char *value,
                     const char *source, struct af_origin origin)
 {
-    char *lower = value == NULL ? NULL : af_arena_text(given->arena, value);
-    for (char *at = lower; at != NULL && *at != '\0'; at++)
+    char *lower = af_arena_text(given->arena, value);
+    for (char *at = lower; *at != '\0'; at++)
         *at = (char)tolower((unsigned char)*at);
     given->key = key;
     given->value = value;
@@ -222,8 +222,6 @@ static void give_list(struct af_given *given, struct af_fact *fact)
             items[count++] = af_arena_text_n(given->arena, item.data, item.len);
         at += at[len] == ',' ? len + 1 : len;
     }
-    if (given->arena->failed)
-        return;
     af_fact_list(given->arena, fact, items, count, given->source);
     fact->origin = given->origin;
 }
@@ -268,8 +266,6 @@ static void copy_rows(struct af_machine *machine)
             continue;
         /* twice as many: row_add expects room up to the next power of two */
         void *rows = af_arena_array(&machine->arena, 2 * list->count, groups[g].row_bytes);
-        if (rows == NULL)
-            return;
         memcpy(rows, list->rows, list->count * groups[g].row_bytes);
         list->rows = rows;
     }
@@ -321,7 +317,7 @@ static enum anyflash_status apply_word(struct af_machine *machine, const char *w
     af_text_quote(shown, sizeof shown, value.data, value.len);
     copy_rows(&made);
     char *key_text = af_arena_text_n(given.arena, key.data, key.len);
-    for (char *at = key_text; at != NULL && *at != '\0'; at++) /* "Torch-CUDA" is torch_cuda */
+    for (char *at = key_text; *at != '\0'; at++) /* "Torch-CUDA" is torch_cuda */
         *at = *at == '-' ? '_' : (char)tolower((unsigned char)*at);
     struct af_origin origin = {.kind = source == NULL ? AF_ORIGIN_GIVEN : AF_ORIGIN_LINE,
                                .line = line,
@@ -329,12 +325,10 @@ static enum anyflash_status apply_word(struct af_machine *machine, const char *w
     if (source == NULL)
         source = af_arena_format(given.arena, "--given %s", origin.word);
     af_given_begin(&given, key_text, af_arena_text(given.arena, shown), source, origin);
-    bool known = made.arena.failed || apply(&given);
-    if (known && !made.arena.failed)
+    bool known = apply(&given);
+    if (known)
         af_given_derive(&given);
     machine->arena.newest = made.arena.newest;
-    if (made.arena.failed)
-        return af_fail_memory(err);
     if (!known)
         return refuse_key(key.data, key.len, err);
     if (strict && given.problem != NULL)

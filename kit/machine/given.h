@@ -21,7 +21,7 @@ struct af_given {
     const char *problem; /* why the value cannot be read at all; NULL: it can */
 };
 
-/* Starts a key: `value` also in lower case, no remark. arena->failed says if memory ran out. */
+/* Starts a key: `value` also in lower case, no remark. */
 void af_given_begin(struct af_given *given, const char *key, const char *value,
                     const char *source, struct af_origin origin);
 

@@ -12,7 +12,7 @@
 
 #define UNSAID "not given"
 
-/* The row of the list with that name; made if missing. NULL when memory fails. */
+/* The row of the list with that name; made if missing. NULL when the list is full. */
 static void *row_named(struct af_given *given, size_t list_offset, const char *name)
 {
     struct af_fact *row = af_machine_row(given->machine, list_offset, name);
@@ -91,10 +91,9 @@ void af_given_flash_attn(struct af_given *given)
 void af_given_package(struct af_given *given)
 {
     char *name = af_arena_text(given->arena, given->key);
-    for (char *at = name; at != NULL && *at != '\0'; at++)
+    for (char *at = name; *at != '\0'; at++)
         *at = *at == '_' ? '-' : *at;
-    if (name != NULL)
-        give_package(given, name, 0);
+    give_package(given, name, 0);
 }
 
 static struct af_tool *tool_row(struct af_given *given, const char *name)
@@ -106,7 +105,7 @@ static void tool_version(struct af_given *given, struct af_tool *tool, const cha
 {
     size_t len = strspn(text, "0123456789.");
     const char *version = af_arena_text_n(given->arena, text, len);
-    if (version != NULL && len > 0)
+    if (len > 0)
         af_given_text(given, &tool->version, version, NULL);
 }
 
@@ -119,7 +118,7 @@ void af_given_installer(struct af_given *given)
         size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
         if (len > 0 && af_given_is_word(at, len, names)) {
             const char *name = af_arena_text_n(given->arena, at, len);
-            struct af_tool *tool = name == NULL ? NULL : tool_row(given, name);
+            struct af_tool *tool = tool_row(given, name);
             if (tool == NULL)
                 return;
             tool_version(given, tool, at + len + strspn(at + len, " ="));
@@ -144,7 +143,7 @@ void af_given_tool(struct af_given *given)
         tool_version(given, tool, given->value);
 }
 
-/* Replaces a list by one row, which is returned; by none if there is none, or memory fails. */
+/* Replaces a list by one row, which is returned; by none, and NULL, if there is none. */
 static void *only_row(struct af_given *given, size_t list_offset)
 {
     struct af_rows *list = (void *)((char *)given->machine + list_offset);
@@ -230,8 +229,6 @@ void af_given_disk(struct af_given *given)
     for (size_t i = 0; i < AF_COUNT(uses); i++) {
         struct af_disk *disk =
             af_machine_row_add(given->machine, offsetof(struct af_machine, disks), UNSAID);
-        if (disk == NULL)
-            return;
         af_given_text(given, &disk->use, uses[i], NULL);
         give_gib(given, &disk->free_bytes);
     }

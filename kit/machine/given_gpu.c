@@ -39,17 +39,16 @@ static void begin_rows(struct af_given *given)
     forget_absent_driver(given);
 }
 
-/* Row `index`, made if missing; NULL when memory fails. */
+/* Row `index`, made if missing. */
 static struct af_gpu *row(struct af_given *given, size_t index)
 {
     struct af_machine *machine = given->machine;
-    while (machine->gpus.count <= index && !given->arena->failed) {
+    while (machine->gpus.count <= index) {
         struct af_gpu *gpu =
             af_machine_row_add(machine, offsetof(struct af_machine, gpus), UNSAID);
-        if (gpu != NULL)
-            af_given_bool(given, &gpu->visible, true, NULL);
+        af_given_bool(given, &gpu->visible, true, NULL);
     }
-    return given->arena->failed ? NULL : &machine->gpus.rows[index];
+    return &machine->gpus.rows[index];
 }
 
 /* GPUs that share a product with a processor: NVIDIA's Grace, Spark and Jetson. */
@@ -132,8 +131,6 @@ void af_given_gpu_describe(struct af_given *given, size_t index, const char *nam
     const char *sm = NULL;
     bool known = true;
     char target[16];
-    if (gpu == NULL)
-        return;
     af_given_text(given, &gpu->name, name, NULL);
     if (find_target_word(lower, target, sizeof target)) {
         sm = target;
@@ -199,8 +196,8 @@ static size_t take_count(struct af_given *given, struct af_span *name, struct af
 {
     const char *text = af_arena_text_n(given->arena, lower->data, lower->len);
     size_t start = 0, end = lower->len;
-    size_t count = text == NULL ? 0 : count_before(given, text, &start);
-    if (text != NULL && (count == 0 || count > GPUS_MAX)) { /* "4090 x 2" */
+    size_t count = count_before(given, text, &start);
+    if (count == 0 || count > GPUS_MAX) { /* "4090 x 2" */
         start = 0;
         count = count_after(text, &end);
     }
@@ -240,8 +237,6 @@ void af_given_gpu(struct af_given *given)
         size_t count = part.len == 0 ? 0 : take_count(given, &part, &lower);
         const char *name = af_arena_text_n(given->arena, part.data, part.len);
         const char *folded = af_arena_text_n(given->arena, lower.data, lower.len);
-        if (name == NULL || folded == NULL)
-            return;
         for (size_t i = 0; i < count && index < GPUS_MAX; i++)
             af_given_gpu_describe(given, index++, name, folded);
         at += len + (at[len] != '\0');
@@ -260,8 +255,6 @@ void af_given_sm(struct af_given *given)
         snprintf(word, sizeof word, "%.*s", (int)(len < 23 ? len : 23), at);
         at += len + strspn(at + len, ",; ");
         struct af_gpu *gpu = row(given, index);
-        if (gpu == NULL)
-            return;
         if (!af_machine_gpu_sm_parse(word, sm, sizeof sm)) {
             af_given_unclear(given, &gpu->sm, "not a compute capability such as 8.9 or gfx942");
             return;
@@ -281,8 +274,8 @@ void af_given_vram(struct af_given *given)
     char *end;
     double gib = strtod(given->value, &end);
     begin_rows(given);
-    struct af_gpu *first = row(given, 0);
-    for (size_t i = 0; first != NULL && i < given->machine->gpus.count; i++) {
+    row(given, 0);
+    for (size_t i = 0; i < given->machine->gpus.count; i++) {
         struct af_fact *memory = &given->machine->gpus.rows[i].memory_bytes;
         if (end == given->value || !(gib >= 0 && gib < 1e6))
             af_given_unclear(given, memory, "not a number of GiB");

@@ -82,8 +82,6 @@ static bool give_distribution(struct af_given *given)
         blank != NULL ? blank + 1 : af_arena_text_n(given->arena, digits, digits_len);
     if (blank != NULL)
         id = af_arena_text_n(given->arena, id, (size_t)(blank - id));
-    if (version == NULL || id == NULL)
-        return true;
     const char *text =
         version[0] == '\0' ? id : af_arena_format(given->arena, "%s %s", id, version);
     af_given_text(given, &given->machine->platform.distribution, text, NULL);
@@ -211,7 +209,7 @@ void af_given_platform(struct af_given *given)
     const char *digits = glibc != NULL ? glibc + 10 : musl != NULL ? musl + 10 : "";
     size_t len = strspn(digits, "0123456789_");
     char *version = af_arena_text_n(given->arena, digits, len > 0 ? len - 1 : 0);
-    char *between = version == NULL ? NULL : strchr(version, '_');
+    char *between = strchr(version, '_');
     if (between == NULL)
         return;
     *between = '.';
@@ -243,18 +241,14 @@ void af_given_derive_tags(struct af_given *given, const char *origin)
         return;
     arch = af_fact_text_or(&platform->arch, arch);
     const char *source = af_arena_format(given->arena, "%s: os, arch and C library", origin);
-    if (source == NULL)
-        return;
     if (af_fact_is(&platform->os, "windows")) {
         const char *tag = af_arena_format(given->arena, "win_%s", arch);
-        if (tag != NULL)
-            af_fact_list(given->arena, tags, &tag, 1, source);
+        af_fact_list(given->arena, tags, &tag, 1, source);
     } else if (af_fact_is(&platform->os, "linux") && version != NULL) {
         size_t count;
         const char *const *items = af_platform_tags_linux(
             given->arena, arch, af_fact_text_or(&platform->libc, "glibc"), version, &count);
-        if (items != NULL)
-            af_fact_list(given->arena, tags, items, count, source);
+        af_fact_list(given->arena, tags, items, count, source);
     } else {
         af_fact_unknown(given->arena, tags, "the version of the C library is not known");
     }
@@ -282,8 +276,6 @@ static void name_modules(struct af_given *given, const char *nodot, const char *
         return;
     const char *suffix = af_arena_format(given->arena, ".%s.%s", soabi, windows ? "pyd" : "so");
     const char *source = af_arena_format(given->arena, "%s: python, os and arch", origin);
-    if (source == NULL)
-        return;
     af_fact_text(given->arena, &python->soabi, soabi, source);
     af_fact_text(given->arena, &python->ext_suffix, suffix, source);
 }
@@ -298,9 +290,7 @@ void af_given_derive_soabi(struct af_given *given, const char *origin)
         af_given_by(&python->soabi, "python.soabi") ||
         !af_platform_libc_parse(af_fact_text_or(&python->version, NULL), &major, &minor))
         return;
-    const char *nodot = af_arena_format(given->arena, "%d%d", major, minor);
-    if (nodot != NULL)
-        name_modules(given, nodot, origin);
+    name_modules(given, af_arena_format(given->arena, "%d%d", major, minor), origin);
 }
 
 void af_given_derive(struct af_given *given)

@@ -47,7 +47,6 @@ static struct said says_gpu(const struct af_machine *machine, struct af_arena *a
         i = end;
     }
     const char *value = text.len == 0 ? NULL : af_arena_text(arena, text.data);
-    arena->failed |= text.failed;
     af_text_release(&text);
     if (af_equal(value, "unknown"))
         value = NULL;

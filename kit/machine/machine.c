@@ -14,14 +14,12 @@
 
 #define SHOWN_BYTES 4096u
 
-/* Writes the fact only if everything it points to was allocated. */
 static void publish(struct af_arena *arena, struct af_fact *fact, struct af_fact made,
                     const char *source)
 {
     made.source = af_text_scrub(arena, source, SHOWN_BYTES);
     made.origin.kind = made.state == AF_FACT_UNKNOWN ? AF_ORIGIN_NONE : AF_ORIGIN_READ;
-    if (!arena->failed)
-        *fact = made;
+    *fact = made;
 }
 
 void af_fact_text(struct af_arena *arena, struct af_fact *fact, const char *text,
@@ -55,7 +53,7 @@ void af_fact_list(struct af_arena *arena, struct af_fact *fact, const char *cons
     if (items == NULL)
         return;
     const char **copies = af_arena_array(arena, count + 1, sizeof *copies);
-    for (size_t i = 0; copies != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         copies[i] = af_text_scrub(arena, items[i], SHOWN_BYTES);
     struct af_fact made = {.state = AF_FACT_KNOWN};
     made.value.list.items = copies;
@@ -194,8 +192,6 @@ void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const c
     if ((count & (count - 1)) == 0) { /* the array is full at every power of two */
         void *rows =
             af_arena_array(&machine->arena, count == 0 ? 1 : 2 * count, group->row_bytes);
-        if (rows == NULL)
-            return NULL;
         if (count != 0)
             memcpy(rows, list->rows, count * group->row_bytes);
         list->rows = rows;

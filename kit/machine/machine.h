@@ -15,7 +15,7 @@
 #define AF_KIT_MACHINE_MACHINE_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/base/text.h"
 #include "kit/formats/metadata.h"
 
@@ -68,9 +68,7 @@ struct af_fact {
 
 /*
  * Setters. Texts are copied into the arena and scrubbed for printing; a NULL
- * text or list sets nothing. `source` is a path or a call and is copied. When
- * the arena has failed, the fact is unchanged: check arena->failed once, at the
- * end.
+ * text or list sets nothing. `source` is a path or a call and is copied.
  */
 void af_fact_text(struct af_arena *arena, struct af_fact *fact, const char *text,
                   const char *source);
@@ -177,7 +175,7 @@ struct af_rows *af_machine_rows(struct af_machine *machine, const struct af_grou
  * Adds a row at the end of the list at `list_offset` (offsetof(struct
  * af_machine, gpus)), with all facts unknown for the reason `why` (borrowed);
  * the list becomes KNOWN. Earlier row pointers become invalid. NULL when the
- * arena failed or the list has AF_MACHINE_ROWS_MAX rows.
+ * list has AF_MACHINE_ROWS_MAX rows.
  */
 void *af_machine_row_add(struct af_machine *machine, size_t list_offset, const char *why);
 
@@ -201,8 +199,7 @@ enum anyflash_status af_machine_parse(struct af_machine *machine, struct af_span
                                       const char *name, struct anyflash_error *err);
 
 /* Appends the record as JSON text, one fact per line, keys in table order. */
-enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text *out,
-                                      struct anyflash_error *err);
+void af_machine_write(struct af_machine *machine, struct af_text *out);
 
 /*
  * Applies one "key=value" word. Fails with ARGUMENT for an unknown key; the
@@ -306,10 +303,7 @@ struct af_machine_key_fact {
     const char *source; /* where it was read, or why it is unknown */
 };
 
-/*
- * Fills `facts`, the most important first. Texts are in `arena`, the machine's, or static.
- * When memory runs out, arena->failed is set.
- */
+/* Fills `facts`, the most important first. Texts are in `arena`, the machine's, or static. */
 void af_machine_key_facts(const struct af_machine *machine, struct af_arena *arena,
                           struct af_machine_key_fact facts[AF_MACHINE_KEY_FACT_COUNT]);
 

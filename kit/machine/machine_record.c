@@ -101,8 +101,7 @@ static void add_list(struct af_text *out, struct af_machine *machine,
     af_text_add(out, "  ]");
 }
 
-enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text *out,
-                                      struct anyflash_error *err)
+void af_machine_write(struct af_machine *machine, struct af_text *out)
 {
     size_t group_count;
     const struct af_group *groups = af_machine_groups(&group_count);
@@ -119,7 +118,6 @@ enum anyflash_status af_machine_write(struct af_machine *machine, struct af_text
             add_facts(out, &groups[g], af_machine_facts(machine, &groups[g], 0), "  ");
     }
     af_text_add(out, "\n}\n");
-    return out->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 #define TEXT_BYTES 4096u
@@ -189,7 +187,7 @@ static enum anyflash_status read_list(struct reading *reading, const json_t *jso
         return af_fail(reading->err, ANYFLASH_E_LIMIT, "'%s' %s: more than %u items",
                        reading->name, reading->where, AF_MACHINE_ROWS_MAX);
     const char **items = af_arena_array(arena, count, sizeof *items);
-    for (size_t i = 0; items != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(json, i);
         if (!json_is_string(item))
             return refuse(reading, "a list of texts", item);
@@ -348,8 +346,6 @@ static enum anyflash_status read_rows(struct reading *reading, const json_t *jso
         snprintf(place, sizeof place, "%s[%zu]", group->name, i);
         struct af_fact *facts =
             af_machine_row_add(reading->machine, group->offset, reading->unsaid);
-        if (facts == NULL)
-            return af_fail_memory(reading->err);
         enum anyflash_status status =
             read_facts(reading, json_array_get(json, i), group, place, facts);
         if (status != ANYFLASH_OK)
@@ -448,10 +444,7 @@ static enum anyflash_status take_document(struct af_machine *machine, json_t *js
     af_text_quote(shown, sizeof shown, name, strlen(name));
     const char *unsaid = af_arena_format(&made.arena, "not said in '%s'", shown);
     struct reading reading = {.machine = &made, .name = shown, .unsaid = unsaid, .err = err};
-    enum anyflash_status status =
-        unsaid == NULL ? af_fail_memory(err) : read_document(&reading, json);
-    if (status == ANYFLASH_OK && made.arena.failed)
-        status = af_fail_memory(err);
+    enum anyflash_status status = read_document(&reading, json);
     if (status == ANYFLASH_OK)
         *machine = made;
     machine->arena.newest = made.arena.newest;

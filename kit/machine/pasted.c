@@ -146,21 +146,16 @@ void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t
     reader->line_count += any;
 }
 
-enum anyflash_status af_pasted_end(struct af_pasted_reader *reader, struct anyflash_error *err)
+void af_pasted_end(struct af_pasted_reader *reader)
 {
-    struct af_arena *arena = &reader->machine.arena;
     af_pasted_packages_end(reader);
-    if (!arena->failed)
-        af_pasted_apply(reader);
+    af_pasted_apply(reader);
     if (reader->notes.len > 0)
-        reader->machine.notes = af_arena_text(arena, af_text_get(&reader->notes));
-    bool failed = arena->failed || reader->notes.failed;
-    reader->target->arena.newest = arena->newest;
+        reader->machine.notes =
+            af_arena_text(&reader->machine.arena, af_text_get(&reader->notes));
     reader->machine.pasted = true;
-    if (!failed)
-        *reader->target = reader->machine;
+    *reader->target = reader->machine;
     af_text_release(&reader->notes);
-    return failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /* The first byte that is no blank and no byte order mark; 0: there is none. */
@@ -193,10 +188,10 @@ bool af_pasted_recognise(struct af_span text)
         return false;
     af_machine_init(&machine, "text", "not read");
     af_pasted_begin(&reader, &machine, "text");
-    reader.machine.arena.failed = true; /* nothing is kept, so that no memory is needed */
     for (size_t i = 1; reader.line_count == 0 && af_text_line(&text, &line); i++)
         af_pasted_line(&reader, line, i);
     af_text_release(&reader.notes);
+    af_machine_release(&reader.machine);
     return reader.line_count > 0;
 }
 
@@ -215,7 +210,7 @@ enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span t
     af_pasted_begin(&reader, machine, shown);
     for (size_t i = 1; af_text_line(&text, &line); i++)
         af_pasted_line(&reader, line, i);
-    if (reader.line_count == 0 && !reader.machine.arena.failed) {
+    if (reader.line_count == 0) {
         af_text_release(&reader.notes);
         machine->arena.newest = reader.machine.arena.newest;
         return af_fail(err, ANYFLASH_E_DATA,
@@ -223,7 +218,8 @@ enum anyflash_status af_pasted_read(struct af_machine *machine, struct af_span t
                        "such as collect_env's",
                        shown);
     }
-    return af_pasted_end(&reader, err);
+    af_pasted_end(&reader);
+    return ANYFLASH_OK;
 }
 
 /* Whether it is JSON of another program: an object without any key of a record. */

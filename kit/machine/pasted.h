@@ -136,16 +136,15 @@ void af_pasted_begin(struct af_pasted_reader *reader, struct af_machine *machine
 
 /*
  * Reads one line without its newline. Of a line longer than 4096 bytes only the start is read,
- * unless it is JSON. af_pasted_end() reports failed allocations.
+ * unless it is JSON.
  */
 void af_pasted_line(struct af_pasted_reader *reader, struct af_span line, size_t number);
 
 /*
  * Writes the facts into the machine and releases the reader. Facts that the text
- * does not state are unchanged. Fails with NO_MEMORY only, and then the machine
- * is unchanged.
+ * does not state are unchanged.
  */
-enum anyflash_status af_pasted_end(struct af_pasted_reader *reader, struct anyflash_error *err);
+void af_pasted_end(struct af_pasted_reader *reader);
 
 /*
  * Whether `text` is pasted output: it is not JSON that begins with '{', and at

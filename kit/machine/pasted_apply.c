@@ -10,10 +10,10 @@
 /* Makes `value` the value of `given`; false if the text did not state it. */
 static bool load(struct af_given *given, const char *key, const struct af_pasted_value *value)
 {
-    if (value->text == NULL || given->arena->failed)
+    if (value->text == NULL)
         return false;
     af_given_begin(given, key, value->text, value->source, value->origin);
-    return given->lower != NULL;
+    return true;
 }
 
 /* Hands the value to a handler of --given and keeps its remark. */
@@ -116,9 +116,8 @@ static void infer_torch_cuda(struct af_pasted_reader *reader)
     const char *source =
         af_arena_format(&reader->machine.arena, "%s: nvidia-cuda-runtime %s, which torch needs",
                         runtime->source, runtime->text);
-    if (source != NULL)
-        values[AF_PASTED_TORCH_CUDA] =
-            (struct af_pasted_value){runtime->text, source, runtime->origin};
+    values[AF_PASTED_TORCH_CUDA] =
+        (struct af_pasted_value){runtime->text, source, runtime->origin};
 }
 
 /* Only conda-forge splits torch; PyTorch's own builds have no package libtorch. */
@@ -166,8 +165,6 @@ static void apply_gpu(struct af_pasted_reader *reader, struct af_given *given, s
     if (!load(given, "gpu", first))
         return;
     af_given_gpu_describe(given, index, given->value, given->lower);
-    if (given->arena->failed)
-        return;
     struct af_gpu *gpu = &reader->machine.gpus.rows[index];
     if (given->remark != NULL && said->sm.text == NULL)
         af_pasted_note(reader,
@@ -207,7 +204,7 @@ static void apply_gpus(struct af_pasted_reader *reader, struct af_given *given)
         agrees = agrees || !af_fact_is(&gpus->rows[i].vendor, reader->gpu_named.row[0]) ||
                  af_fact_is(&gpus->rows[i].sm, reader->gpu_named.row[2]);
     }
-    if (!agrees && !given->arena->failed)
+    if (!agrees)
         note_gpu(reader);
 }
 

@@ -239,9 +239,8 @@ void af_pasted_keep(struct af_pasted_reader *reader, struct af_pasted_value *val
         return;
     const char *copied = af_arena_text(arena, shown);
     const char *source = af_arena_format(arena, "line %zu of %s", reader->number, reader->name);
-    if (copied != NULL && source != NULL)
-        *value = (struct af_pasted_value){
-            copied, source, {.kind = reader->kind, .line = reader->number}};
+    *value = (struct af_pasted_value){
+        copied, source, {.kind = reader->kind, .line = reader->number}};
 }
 
 void af_pasted_take(struct af_pasted_reader *reader, enum af_pasted_fact fact, const char *text,

@@ -51,11 +51,11 @@ static bool enter(const struct af_probe *probe, const char *mount, struct af_spa
 {
     mount = af_probe_path(probe, mount);
     const char *text = af_arena_text_n(probe->arena, path.data, path.len);
-    if (mount == NULL || text == NULL || !af_file_is_folder(mount))
+    if (!af_file_is_folder(mount))
         return false;
     const char *folder =
         path.len == 1 ? mount : af_arena_format(probe->arena, "%s%s", mount, text);
-    bool inside = folder != NULL && strstr(text, "..") == NULL && af_file_is_folder(folder);
+    bool inside = strstr(text, "..") == NULL && af_file_is_folder(folder);
     cgroup->mount = mount;
     cgroup->folder = inside ? folder : mount;
     return true;
@@ -67,7 +67,7 @@ static bool enter_v1(const struct af_probe *probe, struct af_span controllers,
     const char *joined = af_arena_format(probe->arena, "/sys/fs/cgroup/%.*s",
                                          (int)controllers.len, controllers.data);
     const char *single = af_arena_format(probe->arena, "/sys/fs/cgroup/%s", controller);
-    return joined != NULL && single != NULL && controllers.len < 200 &&
+    return controllers.len < 200 &&
            (enter(probe, joined, path, cgroup) || enter(probe, single, path, cgroup));
 }
 
@@ -81,8 +81,7 @@ bool af_cgroup_find(const struct af_probe *probe, const char *controller,
     struct af_span unified = {NULL, 0};
     const char *file = af_probe_path(probe, "/proc/self/cgroup");
     *cgroup_out = (struct af_cgroup){0};
-    if (file == NULL ||
-        af_file_read(probe->arena, file, SMALL_FILE_BYTES, &rest, NULL) != ANYFLASH_OK)
+    if (af_file_read(probe->arena, file, SMALL_FILE_BYTES, &rest, NULL) != ANYFLASH_OK)
         return false;
     while (af_text_line(&rest, &line)) {
         if (!split_line(line, &controllers, &path))
@@ -104,7 +103,7 @@ bool af_cgroup_up(const struct af_probe *probe, struct af_cgroup *cgroup)
     if (strlen(cgroup->folder) <= strlen(cgroup->mount))
         return false;
     cgroup->folder = af_path_folder(probe->arena, cgroup->folder);
-    return cgroup->folder != NULL;
+    return true;
 }
 
 const char *af_cgroup_text(const struct af_probe *probe, const struct af_cgroup *cgroup,

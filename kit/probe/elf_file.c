@@ -26,18 +26,12 @@ enum anyflash_status af_probe_elf_open(const struct af_probe *probe, const char 
     struct af_span bytes = {(const char *)file.mapping.data, file.mapping.len};
     status = af_elf_open(bytes, path, &elf, err);
     if (status == ANYFLASH_OK) {
-        status = af_dynamic_read(probe->arena, bytes, path, &file.dynamic, NULL);
-        if (status == ANYFLASH_E_DATA) { /* a static program */
-            file.dynamic.elf = elf;
-            status = ANYFLASH_OK;
-        } else if (status != ANYFLASH_OK) {
-            status = af_fail_memory(err);
-        }
-    }
-    if (status == ANYFLASH_OK)
+        if (af_dynamic_read(probe->arena, bytes, path, &file.dynamic, NULL) != ANYFLASH_OK)
+            file.dynamic.elf = elf; /* a static program */
         *file_out = file;
-    else
+    } else {
         af_file_unmap(&file.mapping);
+    }
     return status;
 }
 
@@ -112,12 +106,12 @@ static const char *find_glibc(const struct af_probe *probe, const char *loader)
     const char *real = af_file_real_path(probe->arena, loader);
     const char *folder = af_path_folder(probe->arena, real == NULL ? loader : real);
     const char *path = af_path_join(probe->arena, folder, "libc.so.6");
-    for (size_t i = 0; path != NULL && i < AF_COUNT(folders); i++) {
+    for (size_t i = 0; i < AF_COUNT(folders); i++) {
         if (af_file_is_regular(path))
             return path;
         path = af_path_join(probe->arena, af_probe_path(probe, folders[i]), "libc.so.6");
     }
-    return path != NULL && af_file_is_regular(path) ? path : NULL;
+    return af_file_is_regular(path) ? path : NULL;
 }
 
 static void read_version(const struct af_probe *probe, const char *path, bool musl,
@@ -189,7 +183,7 @@ static const char *find_in_list(const struct af_probe *probe, const char *list,
     const char *folder;
     while ((folder = next_folder(probe, &list, origin)) != NULL) {
         const char *path = af_path_join(probe->arena, folder, name);
-        if (path != NULL && af_file_is_regular(path))
+        if (af_file_is_regular(path))
             return af_file_real_path(probe->arena, path);
     }
     return NULL;
@@ -201,8 +195,7 @@ static const char *find_in_ld_cache(const struct af_probe *probe, const char *na
     struct af_span cache;
     const char *path = af_probe_path(probe, "/etc/ld.so.cache");
     const char *wanted = af_arena_format(probe->arena, "/%s", name);
-    if (path == NULL || wanted == NULL ||
-        af_file_read(probe->arena, path, LD_CACHE_BYTES_MAX, &cache, NULL) != ANYFLASH_OK)
+    if (af_file_read(probe->arena, path, LD_CACHE_BYTES_MAX, &cache, NULL) != ANYFLASH_OK)
         return NULL;
     const char *found = memmem(cache.data, cache.len, wanted, strlen(wanted) + 1);
     if (found == NULL)
@@ -227,7 +220,7 @@ static const char *find_in_nvidia(const struct af_probe *probe, const char *name
         for (size_t i = 0; i < count; i++) {
             const char *path =
                 af_arena_format(probe->arena, "%s/%s/lib/%s", nvidia, names[i], name);
-            if (path != NULL && af_file_is_regular(path))
+            if (af_file_is_regular(path))
                 return path;
         }
     }
@@ -273,7 +266,7 @@ static const char *find_named(const struct af_probe *probe, const char *folder,
 {
     const char *const *names;
     const char *exact = af_path_join(probe->arena, folder, name);
-    if (exact == NULL || af_file_is_regular(exact))
+    if (af_file_is_regular(exact))
         return exact;
     size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
@@ -295,10 +288,10 @@ const char *af_probe_torch_library(const struct af_probe *probe, const char *tor
         af_probe_path(probe, "/usr/lib/aarch64-linux-gnu"),
         af_probe_path(probe, "/usr/lib64"),
     };
-    const char *found = own == NULL ? NULL : find_named(probe, own, name);
+    const char *found = find_named(probe, own, name);
     /* If torch ships its own libraries, it uses none from other folders. */
     const char *mark = af_path_join(probe->arena, own, "libtorch_cpu.so");
-    if (found != NULL || (mark != NULL && af_file_exists(mark)))
+    if (found != NULL || af_file_exists(mark))
         return found == NULL ? exact : found;
     for (size_t i = 0; found == NULL && i < AF_COUNT(others); i++)
         found = others[i] == NULL ? NULL : find_named(probe, others[i], name);
@@ -332,7 +325,7 @@ bool af_probe_library_check(const struct af_probe *probe, const char *path,
         return false;
     const char *real = af_file_real_path(probe->arena, path);
     const char *origin = af_path_folder(probe->arena, real == NULL ? path : real);
-    for (size_t i = 0; origin != NULL && i < elf.dynamic.needed_count; i++) {
+    for (size_t i = 0; i < elf.dynamic.needed_count; i++) {
         const char *name = elf.dynamic.needed[i];
         if (missing->count < AF_PROBE_MISSING_MAX && comes_with_packages(name) &&
             !is_listed(missing, name) && !torch_has(probe, name) &&

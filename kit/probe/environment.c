@@ -21,8 +21,6 @@ static const char *interpreter_in(const struct af_probe *probe, const char *pref
     const char *bin = af_path_join(probe->arena, prefix, "bin");
     const char *first = af_path_join(probe->arena, bin, interpreter_names[0]);
     const char *second = af_path_join(probe->arena, bin, interpreter_names[1]);
-    if (first == NULL || second == NULL)
-        return NULL;
     bool first_there = af_file_exists(first) || af_file_is_link(first);
     bool second_there = af_file_exists(second) || af_file_is_link(second);
     return !first_there && second_there ? second : first;
@@ -33,7 +31,7 @@ static void read_cfg(const struct af_probe *probe, struct af_environment *enviro
 {
     struct anyflash_error err = {0};
     const char *path = af_path_join(probe->arena, environment->prefix, "pyvenv.cfg");
-    if (path == NULL || !(af_file_exists(path) || af_file_is_link(path)))
+    if (!af_file_exists(path) && !af_file_is_link(path))
         return;
     environment->is_venv = true;
     if (af_file_read(probe->arena, path, AF_PYVENV_CFG_BYTES_MAX, &environment->cfg, &err) !=
@@ -62,8 +60,7 @@ static void take_program(const struct af_probe *probe, const char *program,
     environment->prefix = af_path_folder(probe->arena, folder);
     environment->executable = program;
     environment->chosen_by = chosen_by;
-    if (environment->prefix != NULL)
-        read_cfg(probe, environment);
+    read_cfg(probe, environment);
     const char *real = af_file_real_path(probe->arena, program);
     if (!environment->is_venv && real != NULL)
         environment->prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, real));
@@ -155,8 +152,8 @@ static bool find_upward(const struct af_probe *probe, const char *name,
     const char *folder = probe->options->folder;
     for (; folder != NULL; folder = af_probe_parent(probe, folder)) {
         const char *path = af_path_join(probe->arena, folder, name);
-        if (path != NULL && af_file_read(probe->arena, path, PYENV_FILE_BYTES_MAX, content_out,
-                                         NULL) == ANYFLASH_OK)
+        if (af_file_read(probe->arena, path, PYENV_FILE_BYTES_MAX, content_out, NULL) ==
+            ANYFLASH_OK)
             return true;
     }
     return false;
@@ -210,7 +207,7 @@ static bool take_dot_venv(const struct af_probe *probe, struct af_environment *e
     const char *folder = probe->options->folder;
     for (; folder != NULL; folder = af_probe_parent(probe, folder)) {
         const char *path = af_path_join(probe->arena, folder, ".venv");
-        if (path != NULL && af_file_is_folder(path)) {
+        if (af_file_is_folder(path)) {
             take_prefix(probe, path, ".venv", environment);
             if (!environment->is_venv)
                 environment->problem =
@@ -238,11 +235,11 @@ static const char *named_program(const struct af_probe *probe, const char *wante
     const char *path = wanted[0] == '/'
                            ? af_probe_path(probe, wanted)
                            : af_path_join(probe->arena, probe->options->folder, wanted);
-    if (strchr(wanted, '/') != NULL || (path != NULL && af_file_exists(path)))
+    if (strchr(wanted, '/') != NULL || af_file_exists(path))
         return path;
     const char *command = af_arena_format(
         probe->arena, "%s%s", wanted[0] >= '0' && wanted[0] <= '9' ? "python" : "", wanted);
-    const char *program = command == NULL ? NULL : af_probe_on_path(probe, command);
+    const char *program = af_probe_on_path(probe, command);
     if (program != NULL && !is_shim_folder(af_path_folder(probe->arena, program)))
         return program;
     const char *version = af_starts_with(wanted, "python") ? wanted + strlen("python") : wanted;
@@ -257,7 +254,7 @@ static bool is_hidden(const struct af_probe *probe, const char *folder)
 {
     struct stat facts;
     const char *program = af_path_join(probe->arena, folder, "bin/python");
-    return program != NULL && stat(program, &facts) != 0 && errno == EACCES;
+    return stat(program, &facts) != 0 && errno == EACCES;
 }
 
 static enum anyflash_status take_named(const struct af_probe *probe, const char *wanted,
@@ -274,8 +271,6 @@ static enum anyflash_status take_named(const struct af_probe *probe, const char 
         take_prefix(probe, program, "--python", environment);
     else
         take_program(probe, program, "--python", environment);
-    if (probe->arena->failed)
-        return af_fail_memory(err);
     /* An environment without a Python that runs is reported as such; it has been found. */
     if (wanted[0] != '\0' && (af_file_is_folder(program) || af_file_is_link(program)) &&
         !is_hidden(probe, program))
@@ -316,8 +311,6 @@ enum anyflash_status af_environment_choose(const struct af_probe *probe,
                !take_dot_venv(probe, &environment)) {
         take_path(probe, &environment);
     }
-    if (probe->arena->failed)
-        return af_fail_memory(err);
     *environment_out = environment;
     return ANYFLASH_OK;
 }

@@ -147,9 +147,8 @@ static int ask_driver(int out_fd, void *context)
 static void add_candidate(struct af_probe *probe, struct candidates *candidates,
                           const char *folder)
 {
-    const char *path =
-        folder == NULL ? NULL : af_path_join(probe->arena, folder, "libcuda.so.1");
-    if (path != NULL && strstr(path, "/stubs/") == NULL && af_file_exists(path) &&
+    const char *path = af_path_join(probe->arena, folder, "libcuda.so.1");
+    if (strstr(path, "/stubs/") == NULL && af_file_exists(path) &&
         candidates->count < CANDIDATES_MAX)
         candidates->paths[candidates->count++] = path;
 }
@@ -266,8 +265,6 @@ static size_t add_nvidia_from_files(struct af_probe *probe, const char *why)
     size_t count = af_probe_list(probe, bus, &names);
     for (size_t i = 0; i < count; i++) {
         const char *folder = af_path_join(probe->arena, bus, names[i]);
-        if (folder == NULL)
-            return found;
         const char *vendor =
             af_probe_small_text(probe, af_path_join(probe->arena, folder, "vendor"));
         if (!af_equal(vendor, "0x10de"))
@@ -439,8 +436,7 @@ static void collect(struct af_probe *probe, struct af_child *child, struct answe
         return;
     if (af_child_collect(child, limit_ms(probe), probe->arena, &output, &exit_code, &err) !=
         ANYFLASH_OK) {
-        const char *why = af_arena_format(probe->arena, "asking libcuda: %s", err.message);
-        answer->why = why == NULL ? "out of memory" : why;
+        answer->why = af_arena_format(probe->arena, "asking libcuda: %s", err.message);
         return;
     }
     read_answer(probe, output, answer);
@@ -450,8 +446,6 @@ static void collect(struct af_probe *probe, struct af_child *child, struct answe
         answer->why = "the driver reports no devices";
     else if (answer->init > 0)
         answer->why = init_problem(probe, answer->init);
-    if (answer->why == NULL)
-        answer->why = "out of memory";
 }
 
 /*
@@ -534,7 +528,7 @@ static size_t ask_smi(struct af_probe *probe)
     int exit_code;
     const char *program = af_probe_on_path(probe, "nvidia-smi");
     const char *wsl = af_probe_path(probe, "/usr/lib/wsl/lib/nvidia-smi");
-    if (program == NULL && wsl != NULL && af_file_is_executable(wsl))
+    if (program == NULL && af_file_is_executable(wsl))
         program = wsl;
     const char *argv[] = {program, "--query-gpu=name,compute_cap,uuid,memory.total",
                           "--format=csv,noheader,nounits", NULL};
@@ -552,8 +546,7 @@ static void set_no_devices(struct af_probe *probe, const struct answer *answer)
     struct af_gpu_rows *gpus = &probe->machine->gpus;
     bool wsl = af_fact_truth(&probe->machine->platform.wsl) == AF_YES;
     const char *bus = af_probe_path(probe, "/sys/bus/pci/devices");
-    bool looked = answer->init == 0 || answer->init == 100 ||
-                  (!wsl && bus != NULL && af_file_is_folder(bus));
+    bool looked = answer->init == 0 || answer->init == 100 || (!wsl && af_file_is_folder(bus));
     if (probe->machine->gpus.count > 0)
         return;
     gpus->state = looked ? AF_FACT_KNOWN : AF_FACT_UNKNOWN;

@@ -43,7 +43,7 @@ static bool has_stdlib(const struct af_probe *probe, const char *prefix, const c
                        const char *name)
 {
     const char *path = af_arena_format(probe->arena, "%s/%s/%s/os.py", prefix, folder, name);
-    return path != NULL && af_file_is_regular(path);
+    return af_file_is_regular(path);
 }
 
 static bool take_stdlib(const struct af_probe *probe, const char *name,
@@ -58,7 +58,7 @@ static bool take_stdlib(const struct af_probe *probe, const char *name,
     const char *folder =
         af_arena_format(probe->arena, "python3.%d%s", minor, flags[0] == 't' ? "t" : "");
     for (size_t i = 0; i < AF_COUNT(folders); i++) {
-        if (folder == NULL || !has_stdlib(probe, files->base_prefix, folders[i], folder))
+        if (!has_stdlib(probe, files->base_prefix, folders[i], folder))
             continue;
         files->platform_folder = folders[i];
         files->library_name = folder;
@@ -200,7 +200,7 @@ static bool version_by_header(const struct af_probe *probe, const char *path,
         return false;
     while (af_text_line(&text, &line)) {
         const char *copy = af_arena_text_n(probe->arena, line.data, line.len);
-        if (copy != NULL && sscanf(copy, "#define PY_VERSION \"%31[0-9.abrc+]\"", version) == 1)
+        if (sscanf(copy, "#define PY_VERSION \"%31[0-9.abrc+]\"", version) == 1)
             return true;
     }
     return false;
@@ -235,7 +235,7 @@ static const char *sysconfig_value(const struct af_probe *probe, struct af_span 
 {
     const char *start = af_arena_format(probe->arena, "'%s': '", key);
     struct af_span line;
-    while (start != NULL && af_text_line(&text, &line)) {
+    while (af_text_line(&text, &line)) {
         line = af_text_trim(line);
         if (line.len > 0 && line.data[0] == '{')
             line = af_text_trim((struct af_span){line.data + 1, line.len - 1});
@@ -316,12 +316,8 @@ static bool abi_by_details(const struct af_probe *probe,
     struct af_python *python = &probe->machine->python;
     json_t *document;
     const char *path = af_path_join(probe->arena, files->stdlib, "build-details.json");
-    if (path == NULL || !af_file_is_regular(path))
-        return false;
-    enum anyflash_status status = af_file_read_json(path, DETAILS_BYTES_MAX, &document, NULL);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        probe->arena->failed = true;
-    if (status != ANYFLASH_OK)
+    if (!af_file_is_regular(path) ||
+        af_file_read_json(path, DETAILS_BYTES_MAX, &document, NULL) != ANYFLASH_OK)
         return false;
     const json_t *abi = json_object_get(document, "abi");
     const char *suffix = json_string_value(json_object_get(abi, "extension_suffix"));
@@ -427,7 +423,7 @@ static void read_binary(const struct af_probe *probe, const struct af_dynamic *e
     if (!find_stdlib(probe, elf, files)) {
         files->problem = af_arena_format(probe->arena, "no standard library of '%s' under '%s'",
                                          files->base_executable, files->base_prefix);
-        set_all_unknown(probe, files->problem == NULL ? "no standard library" : files->problem);
+        set_all_unknown(probe, files->problem);
         return;
     }
     find_sysconfig(probe, files); /* also sets the flags */
@@ -466,8 +462,7 @@ static const char *read_interpreter(const struct af_probe *probe,
         return af_arena_text(probe->arena, err.message);
     files->base_executable = base;
     files->base_prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, base));
-    if (files->base_prefix != NULL)
-        read_binary(probe, &elf.dynamic, files);
+    read_binary(probe, &elf.dynamic, files);
     af_probe_elf_close(&elf);
     return NULL;
 }

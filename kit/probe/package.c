@@ -100,7 +100,7 @@ static void compare_record(const struct af_probe *probe, const char *site, const
     struct af_formats_record_line line;
     for (size_t i = 0; i < LINES_MAX && af_formats_record_next(&record, &line); i++)
         compare_file(&comparison, &line);
-    for (size_t i = 0; !probe->arena->failed && i < LISTS; i++)
+    for (size_t i = 0; i < LISTS; i++)
         af_fact_list(probe->arena, facts[i], comparison.lists[i].items,
                      comparison.lists[i].count, path);
 }
@@ -210,7 +210,6 @@ static void read_window(const struct af_probe *probe, struct af_package *package
     if (af_file_read(&scratch, path, CODE_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &package->flash_attn_min, "%s", err.message);
         af_fact_unknown(probe->arena, &package->flash_attn_max, "%s", err.message);
-        probe->arena->failed = probe->arena->failed || scratch.failed;
         af_arena_release(&scratch);
         return;
     }
@@ -234,7 +233,7 @@ void af_probe_package_read_window(const struct af_probe *probe, struct af_packag
         if (strcmp(windows[i].package, name) != 0)
             continue;
         const char *path = af_path_join(probe->arena, site, windows[i].file);
-        if (path == NULL || !af_file_exists(path))
+        if (!af_file_exists(path))
             continue;
         read_window(probe, package, &windows[i], path);
         return;
@@ -262,8 +261,6 @@ static bool read_small(const struct af_probe *probe, const char *info, const cha
     struct anyflash_error err = {0};
     const char *path = af_path_join(probe->arena, info, file);
     *path_out = path;
-    if (path == NULL)
-        return false;
     enum anyflash_status status =
         af_file_read(probe->arena, path, SMALL_BYTES_MAX, text_out, &err);
     if (status == ANYFLASH_E_NOT_FOUND)
@@ -289,8 +286,7 @@ static void read_installer(const struct af_probe *probe, struct af_package *pack
 static bool is_own_generator(const char *value)
 {
     static const char start[] = "anyflash ";
-    return value != NULL && af_starts_with(value, start) &&
-           isdigit((unsigned char)value[sizeof start - 1]);
+    return af_starts_with(value, start) && isdigit((unsigned char)value[sizeof start - 1]);
 }
 
 static void read_wheel(const struct af_probe *probe, struct af_package *package,
@@ -304,7 +300,7 @@ static void read_wheel(const struct af_probe *probe, struct af_package *package,
     af_fact_unknown(probe->arena, &package->purelib, "'%s' has no Root-Is-Purelib", path);
     while (af_header_next(&text, &header)) {
         const char *value = af_arena_text_n(probe->arena, header.value.data, header.value.len);
-        if (af_header_is(&header, "Root-Is-Purelib") && value != NULL)
+        if (af_header_is(&header, "Root-Is-Purelib"))
             af_fact_bool(probe->arena, &package->purelib, af_equal_fold(value, "true"), path);
         else if (af_header_is(&header, "Generator") && is_own_generator(value))
             af_fact_text(probe->arena, &package->installer, "anyflash", path);
@@ -355,7 +351,7 @@ static void set_missing_libraries(const struct af_probe *probe, struct af_packag
     for (size_t i = 0; i < package->extensions.value.list.count; i++) {
         const char *path =
             af_path_join(probe->arena, site, package->extensions.value.list.items[i]);
-        if (path != NULL && !af_probe_library_check(probe, path, &missing)) {
+        if (!af_probe_library_check(probe, path, &missing)) {
             af_fact_unknown(probe->arena, &package->missing_libraries,
                             "'%s' cannot be read as an ELF file", path);
             return;
@@ -393,17 +389,15 @@ static void read_record(const struct af_probe *probe, struct af_package *package
                                           &package->broken_files};
     const char *path = af_path_join(probe->arena, info, "RECORD");
     af_arena_init(&scratch);
-    if (path != NULL &&
-        af_file_read(&scratch, path, RECORD_BYTES_MAX, &text, &err) == ANYFLASH_OK) {
+    if (af_file_read(&scratch, path, RECORD_BYTES_MAX, &text, &err) == ANYFLASH_OK) {
         take_extensions(probe, package, path, text);
-        if (is_ours)
+        if (is_ours) {
             compare_record(probe, site, path, text, facts);
-        if (is_ours && !probe->arena->failed)
             set_missing_libraries(probe, package, site);
+        }
     } else if (is_ours) {
         set_record_unknown(probe, package, err.message);
     }
-    probe->arena->failed = probe->arena->failed || scratch.failed;
     af_arena_release(&scratch);
 }
 
@@ -417,7 +411,7 @@ static bool is_top_init(const char *path)
 static bool is_absent(struct af_arena *scratch, const char *site, const char *file)
 {
     const char *path = af_path_join(scratch, site, file);
-    return path != NULL && af_file_is_absent(path);
+    return af_file_is_absent(path);
 }
 
 bool af_probe_package_is_gone(const char *site, const char *info)
@@ -428,8 +422,7 @@ bool af_probe_package_is_gone(const char *site, const char *info)
     bool gone = false;
     af_arena_init(&scratch);
     const char *record = af_path_join(&scratch, info, "RECORD");
-    if (record != NULL &&
-        af_file_read(&scratch, record, RECORD_BYTES_MAX, &text, NULL) == ANYFLASH_OK) {
+    if (af_file_read(&scratch, record, RECORD_BYTES_MAX, &text, NULL) == ANYFLASH_OK) {
         for (size_t i = 0;
              i < RECORD_LINES_MAX && !gone && af_formats_record_next(&text, &line); i++)
             gone = is_top_init(line.path) && is_absent(&scratch, site, line.path);
@@ -507,7 +500,7 @@ static void read_torch_version(const struct af_probe *probe, const char *info)
     struct af_span text;
     struct af_span value;
     const char *path = af_path_join(probe->arena, info, "METADATA");
-    if (version->state == AF_FACT_KNOWN || path == NULL ||
+    if (version->state == AF_FACT_KNOWN ||
         af_file_read_start(probe->arena, path, SMALL_BYTES_MAX, &text, NULL) != ANYFLASH_OK ||
         !af_header_find(text, "Version", &value))
         return;
@@ -525,7 +518,7 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
     struct line_filter filter = {.len = 0};
     const char *folder = af_path_join(probe->arena, site, "torch");
     const char *path = af_path_join(probe->arena, info, "RECORD");
-    if (folder == NULL || path == NULL || !af_fact_is(&torch->path, folder))
+    if (!af_fact_is(&torch->path, folder))
         return;
     read_torch_version(probe, info);
     if (af_file_read_pieces(path, take_piece, &filter, &err) == ANYFLASH_OK) {
@@ -535,6 +528,5 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
     }
     for (size_t i = 0; err.status != ANYFLASH_OK && i < LISTS; i++)
         af_fact_unknown(probe->arena, facts[i], "%s", err.message);
-    probe->arena->failed = probe->arena->failed || filter.kept.failed;
     af_text_release(&filter.kept);
 }

@@ -105,7 +105,7 @@ static void read_requires_txt(struct af_arena *scratch, const char *info, struct
     struct af_span line;
     struct af_requirement requirement;
     const char *path = af_path_join(scratch, info, "requires.txt");
-    if (path == NULL || !af_file_exists(path) ||
+    if (!af_file_exists(path) ||
         af_file_read_start(scratch, path, HEAD_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
         return;
     while (af_text_line(&text, &line)) {
@@ -138,10 +138,8 @@ static void read_head(struct af_arena *scratch, const char *site, const char *en
     const char *info = af_path_join(scratch, site, entry);
     name_from_folder(scratch, entry, head);
     head->path = info;
-    if (info != NULL && (!egg || af_file_is_folder(info)))
+    if (!egg || af_file_is_folder(info))
         head->path = af_path_join(scratch, info, egg ? "PKG-INFO" : "METADATA");
-    if (head->path == NULL)
-        return;
     if (af_file_read_start(scratch, head->path, HEAD_BYTES_MAX, &text, &err) != ANYFLASH_OK) {
         head->problem = af_arena_text(scratch, err.message);
         return;
@@ -180,21 +178,20 @@ static bool is_info_of(struct af_arena *scratch, const char *entry, const char *
 }
 
 /* Whether Python can import the package from this folder. */
-static bool is_installed_in(const struct af_probe *probe, const char *site, const char *name)
+static bool is_installed_in(const char *site, const char *name)
 {
     struct af_arena scratch;
     const char **names;
     size_t count;
     af_arena_init(&scratch);
     const char *code = af_arena_format(&scratch, "%s/%s/__init__.py", site, name);
-    bool found = code != NULL && af_file_exists(code);
+    bool found = af_file_exists(code);
     if (!found &&
         af_folder_list(&scratch, site, NAMES_MAX, &names, &count, NULL, NULL) == ANYFLASH_OK) {
         for (size_t i = 0; i < count && !found; i++)
             found = is_info_of(&scratch, names[i], name) &&
                     !af_probe_package_is_gone(site, af_path_join(&scratch, site, names[i]));
     }
-    probe->arena->failed = probe->arena->failed || scratch.failed;
     af_arena_release(&scratch);
     return found;
 }
@@ -203,7 +200,7 @@ static bool is_installed(const struct af_probe *probe, const char *name)
 {
     const struct af_fact *sites = &probe->machine->python.site_packages;
     for (size_t i = 0; i < sites->value.list.count; i++)
-        if (is_installed_in(probe, sites->value.list.items[i], name))
+        if (is_installed_in(sites->value.list.items[i], name))
             return true;
     return false;
 }
@@ -218,7 +215,7 @@ static void set_missing_requirements(const struct af_probe *probe, const struct 
                         head->problem != NULL ? head->problem : "read for flash-attn only");
         return;
     }
-    for (size_t i = 0; i < head->requires.count && !probe->arena->failed; i++)
+    for (size_t i = 0; i < head->requires.count; i++)
         if (!is_installed(probe, head->requires.items[i]))
             missing[count++] = af_arena_text(probe->arena, head->requires.items[i]);
     af_fact_list(probe->arena, &row->missing_requirements, missing, count, head->path);
@@ -238,8 +235,7 @@ static void fill_row(const struct af_probe *probe, const struct head *head, cons
     set_specifier(probe, head, head->flash_attn, &row->needs_flash_attn);
     set_missing_requirements(probe, head, row);
     const char *info = af_path_join(probe->arena, site, entry);
-    if (info != NULL)
-        af_probe_package_read_info(probe, row, head->name, site, info);
+    af_probe_package_read_info(probe, row, head->name, site, info);
     af_probe_package_read_window(probe, row, head->name, site);
 }
 
@@ -255,11 +251,10 @@ static void visit_info(const struct af_probe *probe, const char *site, const cha
     struct af_package *row = NULL;
     if (strcmp(head.name, "torch") == 0)
         af_probe_package_read_torch(probe, site, af_path_join(&scratch, site, entry));
-    if (wanted && !scratch.failed)
+    if (wanted)
         row = add_row(probe, head.problem != NULL, broken);
     if (row != NULL)
         fill_row(probe, &head, site, entry, row);
-    probe->arena->failed = probe->arena->failed || scratch.failed;
     af_arena_release(&scratch);
 }
 
@@ -293,7 +288,7 @@ static const char *source_version(const struct af_probe *probe, const char *path
 static void visit_source_tree(const struct af_probe *probe, const char *site, size_t *broken)
 {
     const char *path = af_path_join(probe->arena, site, "flash_attn/__init__.py");
-    if (path == NULL || !af_file_is_regular(path) || has_flash_attn(probe, *broken))
+    if (!af_file_is_regular(path) || has_flash_attn(probe, *broken))
         return;
     const char *version = source_version(probe, path);
     struct af_package *row = version == NULL ? NULL : add_row(probe, false, broken);
@@ -318,7 +313,6 @@ static void visit_site(const struct af_probe *probe, const char *site, size_t *b
                 visit_info(probe, site, names[i], broken);
         }
     }
-    probe->arena->failed = probe->arena->failed || scratch.failed;
     af_arena_release(&scratch);
     visit_source_tree(probe, site, broken);
 }

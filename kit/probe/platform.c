@@ -51,10 +51,8 @@ static void probe_distribution(struct af_probe *probe)
     struct anyflash_error err = {0};
     struct af_span bytes;
     const char *path = af_probe_path(probe, "/etc/os-release");
-    if (path != NULL && !af_file_is_regular(path))
+    if (!af_file_is_regular(path))
         path = af_probe_path(probe, "/usr/lib/os-release");
-    if (path == NULL)
-        return;
     if (af_file_read(probe->arena, path, SMALL_FILE_BYTES, &bytes, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, fact, "%s", err.message);
         return;
@@ -77,8 +75,6 @@ static void probe_libc(struct af_probe *probe)
     struct af_libc libc;
     if (program == NULL)
         program = af_probe_path(probe, "/bin/sh"); /* no Python: use the system's own program */
-    if (program == NULL)
-        return;
     af_libc_of_program(probe, program, &libc);
     if (libc.kind != NULL)
         af_fact_text(probe->arena, &platform->libc, libc.kind, libc.source);
@@ -98,7 +94,7 @@ static bool take_glibcxx(struct af_probe *probe, const char *folder)
     struct af_probe_elf elf;
     const char *highest;
     const char *path = af_path_join(probe->arena, folder, "libstdc++.so.6");
-    if (path == NULL || !af_file_is_regular(path))
+    if (!af_file_is_regular(path))
         return false;
     if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, fact, "%s", err.message);
@@ -132,12 +128,12 @@ static void probe_glibcxx(struct af_probe *probe)
     if (af_fact_is(&python->kind, "conda") || af_fact_is(&python->kind, "pixi")) {
         const char *lib =
             af_path_join(probe->arena, af_fact_text_or(&python->prefix, ""), "lib");
-        if (lib != NULL && take_glibcxx(probe, lib))
+        if (take_glibcxx(probe, lib))
             return;
     }
     for (size_t i = 0; i < AF_COUNT(system_folders); i++) {
         folder = af_probe_path(probe, system_folders[i]);
-        if (folder != NULL && take_glibcxx(probe, folder))
+        if (take_glibcxx(probe, folder))
             return;
     }
     af_fact_absent(probe->arena, &probe->machine->platform.glibcxx,

@@ -144,7 +144,6 @@ enum anyflash_status af_probe_machine(struct af_machine *machine,
     struct af_probe_options filled = *options;
     struct af_probe probe = {machine, &machine->arena, &filled};
     struct af_child child = {0};
-    size_t failure_count = af_mem_failure_count();
     if (filled.environment == NULL)
         filled.environment = environ;
     if (filled.folder == NULL)
@@ -155,9 +154,6 @@ enum anyflash_status af_probe_machine(struct af_machine *machine,
         filled.only_python ? af_probe_python(&probe, err) : look(&probe, err);
     if (!filled.only_python)
         af_probe_gpu_finish(&probe, &child);
-    /* facts may be missing or unknown only because memory ran out */
-    if (af_mem_failure_count() != failure_count)
-        status = af_fail_memory(err);
     return status;
 }
 

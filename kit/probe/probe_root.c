@@ -57,7 +57,7 @@ const char *af_probe_on_path_except(const struct af_probe *probe, const char *na
     const char *folder;
     while ((folder = af_probe_next_folder(probe, &rest, probe->options->folder)) != NULL) {
         const char *program = af_path_join(probe->arena, folder, name);
-        if (program != NULL && !af_equal(folder, skipped) && af_file_is_executable(program))
+        if (!af_equal(folder, skipped) && af_file_is_executable(program))
             return program;
     }
     return NULL;

@@ -3,9 +3,8 @@
  * control groups.
  *
  * A probe fills its groups of the machine and never fails: a fact that it cannot read is
- * unknown, with the reason; if memory runs out, machine->arena.failed is set. Order matters
- * only where a probe says so: python before torch and packages, torch before toolkits (which
- * records which toolkit torch would use).
+ * unknown, with the reason. Order matters only where a probe says so: python before torch and
+ * packages, torch before toolkits (which records which toolkit torch would use).
  */
 #ifndef AF_KIT_PROBE_PROBES_H
 #define AF_KIT_PROBE_PROBES_H
@@ -99,9 +98,8 @@ struct af_probe_elf {
 };
 
 /*
- * Maps and reads `path`. Fails as af_file_map() does, with DATA when it is not an ELF file (the
- * message names the path), and with NO_MEMORY. Texts are borrowed from the file until
- * af_probe_elf_close().
+ * Maps and reads `path`. Fails as af_file_map() does, and with DATA when it is not an ELF file
+ * (the message names the path). Texts are borrowed from the file until af_probe_elf_close().
  */
 enum anyflash_status af_probe_elf_open(const struct af_probe *probe, const char *path,
                                        struct af_probe_elf *file_out,
@@ -123,8 +121,7 @@ void af_libc_of_program(const struct af_probe *probe, const char *program,
 
 /*
  * The path of torch's library `name`: in torch/lib, else where conda and distributions install
- * it (possibly as NAME.2.6). If it is nowhere, the result is a path that does not exist; NULL
- * only if memory runs out.
+ * it (possibly as NAME.2.6). If it is nowhere, the result is a path that does not exist.
  */
 const char *af_probe_torch_library(const struct af_probe *probe, const char *torch_folder,
                                    const char *name);
@@ -242,7 +239,7 @@ struct af_probe_interpreter_files {
 /*
  * Chooses the environment as uv and pip do: --python, VIRTUAL_ENV, CONDA_PREFIX, .venv in this
  * folder or a parent, python3 or python on PATH (through pyenv's shims). Fails with NOT_FOUND
- * when the value of --python is not found, or NO_MEMORY.
+ * when the value of --python is not found.
  */
 enum anyflash_status af_environment_choose(const struct af_probe *probe,
                                            struct af_environment *environment_out,

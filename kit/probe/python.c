@@ -49,13 +49,13 @@ static void add_pth(struct folders *folders, const char *folder, const char *nam
     struct af_span rest;
     struct af_span line;
     const char *path = af_path_join(arena, folder, name);
-    if (path == NULL || af_file_read(arena, path, PTH_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
+    if (af_file_read(arena, path, PTH_BYTES_MAX, &rest, NULL) != ANYFLASH_OK)
         return;
     while (af_text_line(&rest, &line)) {
         line = af_text_trim(line);
         const char *text = af_arena_text_n(arena, line.data, line.len);
-        if (text == NULL || text[0] == '\0' || text[0] == '#' ||
-            af_starts_with(text, "import ") || af_starts_with(text, "import\t"))
+        if (text[0] == '\0' || text[0] == '#' || af_starts_with(text, "import ") ||
+            af_starts_with(text, "import\t"))
             continue;
         add_folder(folders, text[0] == '/' ? text : af_path_join(arena, folder, text));
     }
@@ -103,7 +103,7 @@ static void add_system(struct folders *folders, const struct af_probe_interprete
     const char *prefix = files->base_prefix;
     const char *library = files->library_name;
     const char *debian = af_arena_format(arena, "%s/lib/python3/dist-packages", prefix);
-    if (debian == NULL || !af_file_is_folder(debian)) {
+    if (!af_file_is_folder(debian)) {
         add_prefix(folders, prefix, files);
         return;
     }
@@ -213,7 +213,7 @@ static const char *kind_of(const struct af_probe *probe,
     const char *conda = af_path_join(probe->arena, environment->prefix, "conda-meta");
     if (environment->is_venv)
         return "venv";
-    if (conda != NULL && af_file_is_folder(conda))
+    if (af_file_is_folder(conda))
         return strstr(environment->prefix, "/.pixi/envs/") != NULL ? "pixi" : "conda";
     return strstr(environment->prefix, "/.pyenv/versions/") != NULL ||
                    strcmp(environment->chosen_by, "pyenv") == 0
@@ -279,8 +279,6 @@ enum anyflash_status af_probe_python(struct af_probe *probe, struct anyflash_err
     af_probe_interpreter_probe(probe, &environment, &files);
     probe_site(probe, &environment, &files);
     set_problem(probe, &environment, &files);
-    if (probe->arena->failed)
-        return af_fail_memory(err);
     return check_named(probe, &environment, &files, err);
 }
 
@@ -301,8 +299,6 @@ static const char *shadow_of(const struct af_probe *probe, const char *folder, c
     const char *package = af_path_join(probe->arena, folder, name);
     const char *module = af_path_join(probe->arena, package, "__init__.py");
     const char *file = af_arena_format(probe->arena, "%s.py", package);
-    if (module == NULL || file == NULL)
-        return NULL;
     if (af_file_exists(module)) /* a folder comes before a file of the same name */
         return has_file(probe, is_inside ? package : folder, extension) ? NULL : package;
     return af_file_exists(file) ? file : NULL;

@@ -36,7 +36,7 @@ static struct af_toolkit *add_row(struct af_probe *probe, const char *root,
 static bool version_from_json(struct af_probe *probe, struct af_fact *fact, const char *path)
 {
     json_t *json;
-    if (path == NULL || !af_file_is_regular(path) ||
+    if (!af_file_is_regular(path) ||
         af_file_read_json(path, SMALL_FILE_BYTES, &json, NULL) != ANYFLASH_OK)
         return false;
     const char *version =
@@ -72,7 +72,7 @@ static const char *header(struct af_probe *probe, const char *root, const char *
                                           "targets/aarch64-linux/include"};
     for (size_t i = 0; i < AF_COUNT(folders); i++) {
         const char *path = af_arena_format(probe->arena, "%s/%s/%s", root, folders[i], name);
-        if (path != NULL && af_file_is_regular(path))
+        if (af_file_is_regular(path))
             return path;
     }
     return NULL;
@@ -94,8 +94,7 @@ static void read_version(struct af_probe *probe, struct af_toolkit *toolkit, con
     }
     struct af_span bytes;
     path = af_path_join(probe->arena, root, "version.txt");
-    if (path == NULL ||
-        af_file_read_start(probe->arena, path, 200, &bytes, NULL) != ANYFLASH_OK)
+    if (af_file_read_start(probe->arena, path, 200, &bytes, NULL) != ANYFLASH_OK)
         return;
     const char *found = strstr(bytes.data, "CUDA Version ");
     if (found != NULL) {
@@ -128,8 +127,6 @@ static void fill(struct af_probe *probe, struct af_toolkit *toolkit, const char 
 {
     const char *nvcc = af_path_join(probe->arena, root, "bin/nvcc");
     const char *first = af_probe_on_path(probe, "nvcc");
-    if (nvcc == NULL)
-        return;
     bool there = af_file_is_executable(nvcc);
     if (there)
         af_fact_text(probe->arena, &toolkit->nvcc, nvcc, nvcc);
@@ -176,7 +173,7 @@ static void add_matching(struct af_probe *probe, const char *folder, const char 
     size_t count = af_probe_list(probe, folder, &names);
     for (size_t i = count; i > 0; i--) { /* newest name first */
         const char *root = af_path_join(probe->arena, folder, names[i - 1]);
-        if (root != NULL && af_starts_with(names[i - 1], start))
+        if (af_starts_with(names[i - 1], start))
             add(probe, root, found_by, false);
     }
 }
@@ -189,8 +186,7 @@ static void add_environment(struct af_probe *probe)
     const char *prefix = af_fact_text_or(&python->prefix, NULL);
     for (size_t i = 0; sites->state == AF_FACT_KNOWN && i < sites->value.list.count; i++) {
         const char *nvidia = af_path_join(probe->arena, sites->value.list.items[i], "nvidia");
-        if (nvidia != NULL)
-            add_matching(probe, nvidia, "cu1", "environment");
+        add_matching(probe, nvidia, "cu1", "environment");
     }
     const char *nvcc = prefix == NULL ? NULL : af_path_join(probe->arena, prefix, "bin/nvcc");
     if (nvcc != NULL && af_file_is_executable(nvcc))
@@ -351,10 +347,9 @@ static void add_variable(struct af_probe *probe, const char *variable, const cha
     if (value == NULL)
         return;
     const char *name = af_arena_text_n(probe->arena, value, strcspn(value, " "));
-    if (name != NULL)
-        add_compiler(probe, command,
-                     strchr(name, '/') != NULL ? af_probe_path(probe, name)
-                                               : af_probe_on_path(probe, name));
+    add_compiler(probe, command,
+                 strchr(name, '/') != NULL ? af_probe_path(probe, name)
+                                           : af_probe_on_path(probe, name));
 }
 
 void af_probe_compilers(struct af_probe *probe)

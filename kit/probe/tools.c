@@ -44,8 +44,7 @@ static void add_uv_project(struct files *files)
         const char *project = af_path_join(files->probe->arena, folder, "pyproject.toml");
         if (add_file(files, folder, "uv.toml"))
             return;
-        if (project != NULL && af_file_is_regular(project) &&
-            af_probe_toml_has_table(project, "[tool.uv")) {
+        if (af_file_is_regular(project) && af_probe_toml_has_table(project, "[tool.uv")) {
             add_file(files, folder, "pyproject.toml");
             return;
         }
@@ -128,8 +127,7 @@ static const char *conda_version(struct af_probe *probe, const char *program, co
                                  const char **path_out)
 {
     const char *prefix = af_path_folder(probe->arena, af_path_folder(probe->arena, program));
-    const char *folder =
-        prefix == NULL ? NULL : af_path_join(probe->arena, prefix, "conda-meta");
+    const char *folder = af_path_join(probe->arena, prefix, "conda-meta");
     const char *const *names;
     size_t len = strlen(name);
     size_t count = af_probe_list(probe, folder, &names);
@@ -212,8 +210,7 @@ static void add_package(struct af_probe *probe, const char *name)
     if (version == NULL || path == NULL)
         return;
     const char *folder = af_path_folder(probe->arena, path);
-    if (folder != NULL)
-        add(probe, name, af_path_join(probe->arena, folder, name), path, version, path);
+    add(probe, name, af_path_join(probe->arena, folder, name), path, version, path);
 }
 
 void af_probe_tools(struct af_probe *probe)
@@ -266,8 +263,6 @@ static void look_into(struct search *search, const char *folder, int depth)
         return;
     for (size_t i = 0; i < count && search->folders < CACHE_FOLDERS_MAX; i++) {
         const char *path = af_path_join(arena, folder, names[i]);
-        if (path == NULL)
-            return;
         if (af_starts_with(names[i], "flash_attn-") && af_ends_with(names[i], ".whl"))
             add_wheel(search, path);
         else if (!af_equal(names[i], "src") && !af_starts_with(names[i], "flash_attn-") &&
@@ -303,8 +298,7 @@ static void look_into_builds(struct search *search, const char *folder)
     size_t count = af_probe_list(search->probe, folder, &names);
     for (size_t i = 0; i < count; i++) {
         const char *build = af_path_join(arena, folder, names[i]);
-        look_into(search, build == NULL ? NULL : af_path_join(arena, build, "wheels"),
-                  CACHE_DEPTH_MAX);
+        look_into(search, af_path_join(arena, build, "wheels"), CACHE_DEPTH_MAX);
     }
 }
 

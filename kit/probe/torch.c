@@ -22,7 +22,7 @@ static void set_cudart(const struct af_probe *probe, const struct af_dynamic *el
     const char *real = af_file_real_path(probe->arena, path);
     const char *origin = af_path_folder(probe->arena, real == NULL ? path : real);
     af_fact_text(probe->arena, &torch->cudart_soname, name, path);
-    const char *found = origin == NULL ? NULL : af_probe_library_find(probe, elf, origin, name);
+    const char *found = af_probe_library_find(probe, elf, origin, name);
     if (found != NULL)
         af_fact_text(probe->arena, &torch->cudart_path, found, "search order of ld.so");
     else
@@ -43,8 +43,6 @@ static void probe_cudart(const struct af_probe *probe, const char *folder)
         return;
     }
     const char *path = af_probe_torch_library(probe, folder, "libc10_cuda.so");
-    if (path == NULL)
-        return;
     if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &torch->cudart_soname, "%s", err.message);
         af_fact_unknown(probe->arena, &torch->cudart_path, "%s", err.message);
@@ -72,8 +70,6 @@ static void probe_missing(const struct af_probe *probe, const char *folder)
     struct af_fact *fact = &probe->machine->torch.missing_libraries;
     struct af_probe_missing missing = {0};
     const char *path = af_probe_torch_library(probe, folder, "libtorch_global_deps.so");
-    if (path == NULL)
-        return;
     if (!af_probe_library_check(probe, path, &missing))
         af_fact_unknown(probe->arena, fact, "'%s' cannot be read as an ELF file", path);
     else
@@ -149,9 +145,7 @@ static void set_targets(const struct af_probe *probe, struct af_span list, const
     while (at < list.len && count < TARGETS_MAX) {
         const char *space = memchr(list.data + at, ' ', list.len - at);
         size_t end = space == NULL ? list.len : (size_t)(space - list.data);
-        const char *item = af_arena_text_n(probe->arena, list.data + at, end - at);
-        if (item != NULL)
-            items[count++] = item;
+        items[count++] = af_arena_text_n(probe->arena, list.data + at, end - at);
         at = end + 1;
     }
     af_fact_list(probe->arena, &probe->machine->torch.gpu_targets, items, count, path);
@@ -170,8 +164,6 @@ static void probe_targets(const struct af_probe *probe, const char *folder)
         return;
     }
     const char *path = af_probe_torch_library(probe, folder, "libtorch_python.so");
-    if (path == NULL)
-        return;
     if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &torch->gpu_targets, "%s", err.message);
         return;
@@ -200,8 +192,7 @@ static const char *find_torch(const struct af_probe *probe)
         const char *path = af_path_join(probe->arena, sites->value.list.items[i], "torch");
         const char *first = af_path_join(probe->arena, path, "version.py");
         const char *second = af_path_join(probe->arena, path, "__init__.py");
-        if (first != NULL && second != NULL &&
-            !(af_file_is_absent(first) && af_file_is_absent(second)))
+        if (!af_file_is_absent(first) || !af_file_is_absent(second))
             return path;
     }
     return NULL;
@@ -259,8 +250,6 @@ static void read_version_py(const struct af_probe *probe, const char *folder)
                   {"hip", &torch->hip},
                   {"git_version", &torch->git}};
     const char *path = af_path_join(probe->arena, folder, "version.py");
-    if (path == NULL)
-        return;
     if (af_file_read(probe->arena, path, VERSION_PY_BYTES_MAX, &text, &err) == ANYFLASH_OK &&
         memchr(text.data, '\0', text.len) != NULL)
         af_fail(&err, ANYFLASH_E_DATA, "'%s' is not a text file", path);
@@ -350,8 +339,6 @@ static void read_c10(const struct af_probe *probe, const char *folder)
     struct af_probe_elf elf;
     struct af_symbol symbol;
     const char *path = af_probe_torch_library(probe, folder, "libc10.so");
-    if (path == NULL)
-        return;
     if (af_probe_elf_open(probe, path, &elf, &err) != ANYFLASH_OK) {
         af_fact_unknown(probe->arena, &torch->cxx11abi, "%s", err.message);
         af_fact_unknown(probe->arena, &torch->c10_soname, "%s", err.message);

@@ -86,7 +86,7 @@ static const char *without_credentials(struct af_arena *arena, const char *value
     char *copy = af_arena_alloc(arena, 3 * strlen(value) + 8);
     char *to = copy;
     bool address = bare;
-    while (copy != NULL && *value != '\0') {
+    while (*value != '\0') {
         bool scheme = strncmp(value, "://", 3) == 0;
         const char *host = scheme ? value + 3 : value;
         const char *at = scheme || bare ? memrchr(host, '@', authority_len(host)) : NULL;
@@ -122,7 +122,7 @@ static void add(struct af_probe *probe, const char *text)
     const char *name = af_arena_text_n(probe->arena, text, len);
     struct af_variable *variable =
         af_machine_row_add(probe->machine, offsetof(struct af_machine, variables), "not read");
-    if (variable == NULL || name == NULL)
+    if (variable == NULL)
         return;
     af_fact_text(probe->arena, &variable->name, name, "environment");
     if (is_secret(name))
@@ -141,7 +141,7 @@ void af_probe_variables(struct af_probe *probe)
     size_t count = 0;
     probe->machine->variables.state = AF_FACT_KNOWN;
     probe->machine->variables.source = "environment";
-    for (size_t i = 0; found != NULL && all != NULL && all[i] != NULL; i++) {
+    for (size_t i = 0; all != NULL && all[i] != NULL; i++) {
         size_t len = strcspn(all[i], "=");
         if (count < VARIABLES_MAX && all[i][len] == '=' && interesting(all[i], len))
             found[count++] = all[i];

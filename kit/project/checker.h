@@ -34,7 +34,7 @@ struct af_project_checker {
     struct af_project_finding **end;
     const struct af_project_source *listed; /* the source of the last findings, */
     struct af_project_finding **start;      /* and where they start in the list */
-    struct af_project_finding spare; /* what is added without memory, or beyond the limit */
+    struct af_project_finding spare;        /* what is ignored, or beyond the limit */
 };
 
 /* Adds a finding on the line that has byte `at`; never NULL. */
@@ -45,12 +45,12 @@ struct af_project_finding *af_project_finding_add(struct af_project_checker *che
 
 #define AF_PROJECT_FINDING_EDITS_MAX 32
 
-/* Adds a change. `text` may be NULL without memory. */
+/* Adds a change. */
 void af_project_finding_edit(struct af_project_checker *checker,
                              struct af_project_finding *finding, size_t start, size_t end,
                              const char *text);
 
-/* Whether nothing more is checked, because of a limit or without memory. */
+/* Whether nothing more is checked, because of a limit. */
 bool af_project_is_stopped(const struct af_project_checker *checker);
 
 /*
@@ -123,13 +123,11 @@ bool af_project_check_uv(struct af_project_checker *checker, const struct af_pro
 bool af_project_code_needs(const struct af_project_checker *checker);
 
 /* The findings without a trial of their changes. */
-enum anyflash_status af_project_find(struct af_arena *arena,
-                                     const struct af_project_source *sources, size_t count,
-                                     struct af_project_wheels *wheels,
-                                     const struct af_project_options *options,
-                                     struct af_project_findings *findings_out,
-                                     struct af_project_asks *asks_out,
-                                     struct anyflash_error *err);
+void af_project_find(struct af_arena *arena, const struct af_project_source *sources,
+                     size_t count, struct af_project_wheels *wheels,
+                     const struct af_project_options *options,
+                     struct af_project_findings *findings_out,
+                     struct af_project_asks *asks_out);
 
 /* Takes back the changes that make the project worse; `asks` is what the sources ask for. */
 void af_project_try_changes(struct af_project_findings *findings,

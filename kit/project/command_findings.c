@@ -146,7 +146,7 @@ static size_t last_torch(struct af_project_checker *checker,
     while (af_project_shell_next(&shell, &command))
         if (brings_torch(checker, &command))
             last = command.words_at;
-    af_project_shell_release(&shell, checker->arena);
+    af_project_shell_release(&shell);
     return last;
 }
 
@@ -225,8 +225,6 @@ static struct af_project_ask ask_of(struct af_project_checker *checker,
                                     const struct af_project_source *source, size_t at,
                                     const char *name, const char *specifier)
 {
-    if (specifier == NULL) /* without memory */
-        specifier = "";
     return (struct af_project_ask){.root = source,
                                    .source = source,
                                    .at = at,
@@ -249,7 +247,7 @@ static bool check_versions(struct af_project_checker *checker,
     struct af_project_ask flash =
         ask_of(checker, source, command->words_at, "flash-attn",
                word[len] == '=' ? af_arena_text(checker->arena, word + len) : "");
-    if (flash.pinned == NULL || checker->arena->failed)
+    if (flash.pinned == NULL)
         return false;
     const struct af_project_ask *torch = af_project_torch_for(&checker->asks, &flash);
     struct af_project_ask here = ask_of(checker, source, command->words_at, "torch",
@@ -333,5 +331,5 @@ void af_project_check_commands(struct af_project_checker *checker,
             is_told = check_word(checker, source, &command, command.words[i], &progress);
         progress.has_torch |= brings_torch(checker, &command);
     }
-    af_project_shell_release(&shell, checker->arena);
+    af_project_shell_release(&shell);
 }

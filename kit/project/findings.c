@@ -30,8 +30,7 @@ static size_t number_line(struct af_project_checker *checker,
 
 bool af_project_is_stopped(const struct af_project_checker *checker)
 {
-    return checker->findings->limit != AF_PROJECT_LIMIT_NONE || checker->wheels->is_full ||
-           checker->arena->failed;
+    return checker->findings->limit != AF_PROJECT_LIMIT_NONE || checker->wheels->is_full;
 }
 
 struct af_project_finding *af_project_finding_add(struct af_project_checker *checker,
@@ -102,8 +101,7 @@ void af_project_finding_edit(struct af_project_checker *checker,
     if (finding->edits == NULL)
         finding->edits = af_arena_array(checker->arena, AF_PROJECT_FINDING_EDITS_MAX,
                                         sizeof *finding->edits);
-    if (finding->edits != NULL && text != NULL &&
-        finding->edit_count < AF_PROJECT_FINDING_EDITS_MAX)
+    if (finding->edit_count < AF_PROJECT_FINDING_EDITS_MAX)
         finding->edits[finding->edit_count++] = (struct af_project_edit){
             start, end, with_line_ends(checker, finding->source->text, text)};
 }
@@ -152,13 +150,10 @@ static void check_source(struct af_project_checker *checker, size_t i)
         af_project_check_commands(checker, source);
 }
 
-enum anyflash_status af_project_find(struct af_arena *arena,
-                                     const struct af_project_source *sources, size_t count,
-                                     struct af_project_wheels *wheels,
-                                     const struct af_project_options *options,
-                                     struct af_project_findings *findings_out,
-                                     struct af_project_asks *asks_out,
-                                     struct anyflash_error *err)
+void af_project_find(struct af_arena *arena, const struct af_project_source *sources,
+                     size_t count, struct af_project_wheels *wheels,
+                     const struct af_project_options *options,
+                     struct af_project_findings *findings_out, struct af_project_asks *asks_out)
 {
     struct af_project_checker checker = {.arena = arena,
                                          .sources = sources,
@@ -168,10 +163,7 @@ enum anyflash_status af_project_find(struct af_arena *arena,
                                          .findings = findings_out,
                                          .end = &findings_out->first};
     *findings_out = (struct af_project_findings){0};
-    enum anyflash_status status =
-        af_project_asks_read(arena, sources, count, &checker.asks, err);
-    if (status != ANYFLASH_OK)
-        return status;
+    af_project_asks_read(arena, sources, count, &checker.asks);
     note_mentions(&checker);
     checker.is_needed = af_project_code_needs(&checker);
     for (size_t i = 0; i < count && !af_project_is_stopped(&checker); i++)
@@ -179,7 +171,6 @@ enum anyflash_status af_project_find(struct af_arena *arena,
     if (findings_out->limit == AF_PROJECT_LIMIT_NONE)
         findings_out->limit = wheels->is_full ? AF_PROJECT_LIMIT_LOOKUPS : checker.asks.limit;
     *asks_out = checker.asks;
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 static bool is_wanted(const struct af_project_options *options,
@@ -217,26 +208,17 @@ static void drop_findings(struct af_project_findings *findings,
     *end = NULL;
 }
 
-enum anyflash_status af_project_findings_make(struct af_arena *arena,
-                                              const struct af_project_source *sources,
-                                              size_t count, const struct af_catalog *catalog,
-                                              const struct af_project_options *options,
-                                              struct af_project_findings *findings_out,
-                                              struct anyflash_error *err)
+void af_project_findings_make(struct af_arena *arena, const struct af_project_source *sources,
+                              size_t count, const struct af_catalog *catalog,
+                              const struct af_project_options *options,
+                              struct af_project_findings *findings_out)
 {
     struct af_project_wheels wheels = {.catalog = catalog, .arena = arena};
     struct af_project_asks asks;
-    size_t failures = af_mem_failure_count();
-    enum anyflash_status status =
-        af_project_find(arena, sources, count, &wheels, options, findings_out, &asks, err);
-    if (status == ANYFLASH_OK) {
-        drop_changes(findings_out, options);
-        af_project_try_changes(findings_out, sources, count, &wheels, options, &asks);
-        drop_findings(findings_out, options);
-    }
-    /* A file or a wheel that was not looked at for lack of memory is no answer. */
-    return status == ANYFLASH_OK && af_mem_failure_count() != failures ? af_fail_memory(err)
-                                                                       : status;
+    af_project_find(arena, sources, count, &wheels, options, findings_out, &asks);
+    drop_changes(findings_out, options);
+    af_project_try_changes(findings_out, sources, count, &wheels, options, &asks);
+    drop_findings(findings_out, options);
 }
 
 size_t af_project_findings_edits(const struct af_project_findings *findings,
@@ -250,7 +232,7 @@ size_t af_project_findings_edits(const struct af_project_findings *findings,
     struct af_project_edit *edits = af_arena_array(arena, count + 1, sizeof *edits);
     *edits_out = edits;
     count = 0;
-    for (at = findings->first; edits != NULL && at != NULL; at = at->next)
+    for (at = findings->first; at != NULL; at = at->next)
         for (size_t i = 0; at->source == source && i < at->edit_count; i++)
             edits[count++] = at->edits[i];
     return af_project_edits_order(edits, count);

@@ -71,26 +71,20 @@ struct af_project_findings {
  * Checks the project with these sources, which need not be all of its files, but all that name
  * torch or flash-attn, and the modules that import a module that does. Everything is allocated
  * in `arena`, and borrows from the sources. A file that cannot be parsed gives no findings.
- * Fails with NO_MEMORY.
  *
  * Every change was tried (change_trial.c): with it the files still parse, no finding is new or
  * heavier, the index has each version that is written, and what unguarded code imports is
  * still required.
  */
-enum anyflash_status af_project_findings_make(struct af_arena *arena,
-                                              const struct af_project_source *sources,
-                                              size_t count, const struct af_catalog *catalog,
-                                              const struct af_project_options *options,
-                                              struct af_project_findings *findings_out,
-                                              struct anyflash_error *err);
+void af_project_findings_make(struct af_arena *arena, const struct af_project_source *sources,
+                              size_t count, const struct af_catalog *catalog,
+                              const struct af_project_options *options,
+                              struct af_project_findings *findings_out);
 
 /* "rotary" for "ops/rotary.py", "ops" for "ops/__init__.py", in the arena. */
 const char *af_project_module_name(struct af_arena *arena, const char *path);
 
-/*
- * The changes in `source`, in order, in the arena. Returns how many; 0 also
- * without memory.
- */
+/* The changes in `source`, in order, in the arena. Returns how many. */
 size_t af_project_findings_edits(const struct af_project_findings *findings,
                                  const struct af_project_source *source, struct af_arena *arena,
                                  const struct af_project_edit **edits_out);

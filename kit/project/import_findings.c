@@ -115,7 +115,7 @@ static bool is_used(struct af_project_checker *checker, size_t at)
         return true;
     af_arena_init(&arena);
     const char *name = af_project_module_name(&arena, source->path);
-    for (size_t i = 0; i < checker->count && name != NULL && name[0] != '\0'; i++) {
+    for (size_t i = 0; i < checker->count && name[0] != '\0'; i++) {
         const struct af_project_source *other = &checker->sources[i];
         const struct af_import_statement *import =
             i == at ? NULL : checker->asks.stated[i].python.imports;

@@ -60,8 +60,7 @@ static const char *name_at(const struct reader *reader, size_t at)
 
 static const char *shown(const struct reader *reader, const char *word)
 {
-    const char *text = af_text_scrub(reader->project->arena, word, 120);
-    return text == NULL ? "" : text;
+    return af_text_scrub(reader->project->arena, word, 120);
 }
 
 /* Counts the words before the installer, as in `conda run -n x pip ...`. */
@@ -160,8 +159,7 @@ static enum anyflash_status add_group(struct reader *reader, const char *value,
     if (colon == NULL)
         return af_project_add_group(reader->project, "pyproject.toml", value, err);
     const char *path = af_arena_text_n(reader->project->arena, value, (size_t)(colon - value));
-    return path == NULL ? af_fail_memory(err)
-                        : af_project_add_group(reader->project, path, colon + 1, err);
+    return af_project_add_group(reader->project, path, colon + 1, err);
 }
 
 /* Reads one option. Its value is in the same word ("--python=3.12", "-p3.12") or the next. */
@@ -208,11 +206,9 @@ static void collect_extras(struct reader *reader)
         const char *value = af_starts_with(word, "--extra=") ? word + 8
                             : strcmp(word, "--extra") == 0   ? word_at(reader, i + 1)
                                                              : NULL;
-        if (value != NULL && reader->extras != NULL)
+        if (value != NULL)
             reader->extras = af_arena_format(arena, "%s,%s", reader->extras, value);
     }
-    if (reader->extras == NULL)
-        reader->extras = "";
 }
 
 /* Options and words up to the subcommand; of uv's, "pip" comes first. */
@@ -282,8 +278,6 @@ enum anyflash_status af_project_command_read(struct af_project *project,
         if (status == ANYFLASH_OK && command.installs)
             status = take_requirements(&reader, err);
     }
-    if (status == ANYFLASH_OK && project->arena->failed)
-        status = af_fail_memory(err);
     if (status == ANYFLASH_OK)
         *command_out = command;
     return status;

@@ -98,7 +98,6 @@ static void add_conda(struct line_reader *reader)
     const char *text = af_project_text(&arena, reader->words);
     const char *channel = strstr(text, "::");
     add_conda_text(reader, &arena, channel == NULL ? text : channel + 2);
-    reader->asks->arena->failed |= arena.failed;
     af_arena_release(&arena);
 }
 

@@ -17,14 +17,14 @@ static const char *next_version(struct af_arena *arena, const struct af_version 
             at++;
     const char *text = "";
     for (int i = 0; i <= at; i++)
-        text = af_arena_format(arena, "%s%s%lld", text == NULL ? "" : text, i == 0 ? "" : ".",
+        text = af_arena_format(arena, "%s%s%lld", text, i == 0 ? "" : ".",
                                (long long)version->release[i] + (i == at));
     return text;
 }
 
 /*
  * One clause of Poetry, pixi or conda as PEP 440 writes it; "" if it allows everything, or is
- * in a form of conda that PEP 440 lacks. NULL without memory.
+ * in a form of conda that PEP 440 lacks.
  */
 static const char *clause_of(struct af_arena *arena, struct af_span clause, bool is_conda)
 {
@@ -47,18 +47,16 @@ static const char *clause_of(struct af_arena *arena, struct af_span clause, bool
                               next_version(arena, &version, clause.data[0] == '^'))
             : af_arena_format(arena, "%s%.*s%s", is_bare ? "==" : "", (int)rest.len, rest.data,
                               is_conda && is_version && version.release_count < 3 ? ".*" : "");
-    if (made == NULL)
-        return NULL;
     return af_specifier_is_set((struct af_span){made, strlen(made)}) ? made : "";
 }
 
 const char *af_project_asks_specifier(struct af_arena *arena, const char *text, bool is_conda)
 {
     struct af_text made = {0};
-    while (*text != '\0' && !arena->failed) {
+    while (*text != '\0') {
         size_t len = strcspn(text, ",");
         const char *clause = clause_of(arena, (struct af_span){text, len}, is_conda);
-        if (clause != NULL && clause[0] != '\0')
+        if (clause[0] != '\0')
             af_text_format(&made, "%s%s", made.len > 0 ? "," : "", clause);
         text += len + (text[len] == ',');
     }

@@ -143,8 +143,6 @@ void af_project_asks_add(struct af_project_asks *asks, struct af_project_ask mad
     made.url = af_arena_text(arena, made.url);
     made.text = made.text == NULL ? NULL : af_arena_text(arena, made.text);
     made.group = af_arena_text(arena, made.group == NULL ? "" : made.group);
-    if (arena->failed)
-        return;
     made.pinned = af_project_pinned_version(arena, made.specifier);
     made.is_included = made.root != made.source;
     *ask = made;
@@ -179,7 +177,7 @@ bool af_project_asks_parse(struct af_arena *arena, struct af_span text,
 {
     struct af_project project = {.arena = arena, .read = af_project_read_nothing};
     const char *word = af_arena_text_n(arena, text.data, text.len);
-    return word != NULL && word[0] != '\0' && word[0] != '-' &&
+    return word[0] != '\0' && word[0] != '-' &&
            af_project_add_word(&project, word, false, NULL) == ANYFLASH_OK &&
            take_requirement(arena, project.requirements, ask);
 }
@@ -254,21 +252,16 @@ static void take_requirements(struct af_project_asks *asks,
     }
 }
 
-static enum anyflash_status add_requirements(struct af_project_asks *asks, size_t at,
-                                             struct anyflash_error *err)
+static void add_requirements(struct af_project_asks *asks, size_t at)
 {
     const struct af_project_source *root = &asks->sources[at];
     struct af_arena arena;
     af_arena_init(&arena);
     struct af_project project = {.arena = &arena, .read = read_source, .context = asks};
     /* What was read before a line that cannot be is kept. */
-    if (af_project_add_file(&project, root->path, false, NULL) == ANYFLASH_E_NO_MEMORY)
-        arena.failed = true;
-    else
-        take_requirements(asks, root, &project);
-    asks->arena->failed |= arena.failed;
+    af_project_add_file(&project, root->path, false, NULL);
+    take_requirements(asks, root, &project);
     af_arena_release(&arena);
-    return asks->arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 void af_project_asks_add_text(struct af_project_asks *asks, struct af_span text,
@@ -278,54 +271,52 @@ void af_project_asks_add_text(struct af_project_asks *asks, struct af_span text,
     af_arena_init(&arena);
     if (af_project_asks_parse(&arena, text, &ask))
         af_project_asks_add(asks, ask);
-    asks->arena->failed |= arena.failed;
     af_arena_release(&arena);
 }
 
-static enum anyflash_status add_setup(struct af_project_asks *asks, size_t at,
-                                      struct anyflash_error *err)
+static void add_setup(struct af_project_asks *asks, size_t at)
 {
     const struct af_project_source *source = &asks->sources[at];
     struct af_import_facts facts;
     struct af_arena arena;
     af_arena_init(&arena);
-    enum anyflash_status status = af_imports_of_python(&arena, source->text, &facts, err);
-    for (const struct af_import_string *string = facts.install_requires;
-         status == ANYFLASH_OK && string != NULL; string = string->next)
+    af_imports_of_python(&arena, source->text, &facts);
+    for (const struct af_import_string *string = facts.install_requires; string != NULL;
+         string = string->next)
         af_project_asks_add_text(
             asks, string->text,
             (struct af_project_ask){.root = source,
                                     .source = source,
                                     .at = (size_t)(string->text.data - source->text.data)});
-    if (status == ANYFLASH_OK && facts.python_requires.len > 0)
+    if (facts.python_requires.len > 0)
         af_project_asks_state_python(asks, at, af_project_text(&arena, facts.python_requires));
-    asks->arena->failed |= arena.failed;
     af_arena_release(&arena);
-    return status;
 }
 
-static enum anyflash_status read_one(struct af_project_asks *asks, size_t at,
-                                     struct anyflash_error *err)
+static void read_one(struct af_project_asks *asks, size_t at)
 {
     const struct af_project_source *source = &asks->sources[at];
     switch (source->kind) {
     case AF_PROJECT_REQUIREMENTS:
-        return add_requirements(asks, at, err);
+        add_requirements(asks, at);
+        break;
     case AF_PROJECT_PYPROJECT:
     case AF_PROJECT_PIXI:
         af_project_asks_read_toml(asks, at);
-        return ANYFLASH_OK;
+        break;
     case AF_PROJECT_CONDA:
     case AF_PROJECT_SETUP_CFG:
         af_project_asks_read_lines(asks, at);
-        return ANYFLASH_OK;
+        break;
     case AF_PROJECT_SETUP:
-        return add_setup(asks, at, err);
+        add_setup(asks, at);
+        break;
     case AF_PROJECT_PYTHON:
         af_project_asks_read_script(asks, at);
-        return af_imports_of_python(asks->arena, source->text, &asks->stated[at].python, err);
+        af_imports_of_python(asks->arena, source->text, &asks->stated[at].python);
+        break;
     default:
-        return ANYFLASH_OK;
+        break;
     }
 }
 
@@ -353,46 +344,36 @@ static void note_torch(struct af_project_asks *asks)
     af_sort(asks->by_name, asks->by_name_count, sizeof(void *), compare_names, NULL);
 }
 
-static enum anyflash_status read_all(struct af_project_asks *asks, struct anyflash_error *err)
+static void read_all(struct af_project_asks *asks)
 {
-    enum anyflash_status status = ANYFLASH_OK;
     struct af_arena *arena = asks->arena;
     size_t count = asks->count;
     asks->end = &asks->first;
     asks->stated = af_arena_array(arena, count + 1, sizeof *asks->stated);
     asks->by_path = af_arena_array(arena, count + 1, sizeof(void *));
     asks->by_name = af_arena_array(arena, count + 1, sizeof(void *));
-    for (size_t i = 0; i < count && !arena->failed; i++)
+    for (size_t i = 0; i < count; i++)
         asks->by_path[i] = &asks->sources[i];
-    if (!arena->failed)
-        af_sort(asks->by_path, count, sizeof(void *), compare_paths, NULL);
-    for (size_t i = 0; i < count && status == ANYFLASH_OK && !arena->failed; i++)
-        status = read_one(asks, i, err);
-    if (status != ANYFLASH_OK || arena->failed)
-        return status == ANYFLASH_OK ? af_fail_memory(err) : status;
+    af_sort(asks->by_path, count, sizeof(void *), compare_paths, NULL);
+    for (size_t i = 0; i < count; i++)
+        read_one(asks, i);
     note_manifest(asks);
     note_torch(asks);
-    return ANYFLASH_OK;
 }
 
-enum anyflash_status af_project_asks_read(struct af_arena *arena,
-                                          const struct af_project_source *sources, size_t count,
-                                          struct af_project_asks *asks_out,
-                                          struct anyflash_error *err)
+void af_project_asks_read(struct af_arena *arena, const struct af_project_source *sources,
+                          size_t count, struct af_project_asks *asks_out)
 {
     *asks_out = (struct af_project_asks){.arena = arena, .sources = sources, .count = count};
-    return read_all(asks_out, err);
+    read_all(asks_out);
 }
 
-enum anyflash_status af_project_asks_read_all(struct af_arena *arena,
-                                              const struct af_project_source *source,
-                                              const char *const *wanted,
-                                              struct af_project_asks *asks_out,
-                                              struct anyflash_error *err)
+void af_project_asks_read_all(struct af_arena *arena, const struct af_project_source *source,
+                              const char *const *wanted, struct af_project_asks *asks_out)
 {
     *asks_out = (struct af_project_asks){
         .arena = arena, .wanted = wanted, .sources = source, .count = 1};
-    return read_all(asks_out, err);
+    read_all(asks_out);
 }
 
 static bool in_same_folder(const struct af_project_source *a, const struct af_project_source *b)

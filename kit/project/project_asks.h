@@ -55,11 +55,10 @@ struct af_import_facts {
 
 /*
  * Reads any bytes; what is no Python gives fewer facts. Blocks nested deeper than 64 count as
- * guarded. Fails with NO_MEMORY.
+ * guarded.
  */
-enum anyflash_status af_imports_of_python(struct af_arena *arena, struct af_span text,
-                                          struct af_import_facts *facts_out,
-                                          struct anyflash_error *err);
+void af_imports_of_python(struct af_arena *arena, struct af_span text,
+                          struct af_import_facts *facts_out);
 
 /* ---- requirements ---- */
 
@@ -179,21 +178,16 @@ const char *af_project_asks_specifier(struct af_arena *arena, const char *text, 
 /* "torch" for conda's packages of it, else "": conda's flash-attn is compiled already. */
 const char *af_project_asks_conda_name(const char *name);
 
-/* Reads all sources. Fails with NO_MEMORY; what cannot be parsed is left out. */
-enum anyflash_status af_project_asks_read(struct af_arena *arena,
-                                          const struct af_project_source *sources, size_t count,
-                                          struct af_project_asks *asks_out,
-                                          struct anyflash_error *err);
+/* Reads all sources; what cannot be parsed is left out. */
+void af_project_asks_read(struct af_arena *arena, const struct af_project_source *sources,
+                          size_t count, struct af_project_asks *asks_out);
 
 /*
  * All that one file says of the packages with the names `wanted` (then NULL), on any system,
- * also in uv's constraints and overrides. The lists are borrowed. Fails with NO_MEMORY.
+ * also in uv's constraints and overrides. The lists are borrowed.
  */
-enum anyflash_status af_project_asks_read_all(struct af_arena *arena,
-                                              const struct af_project_source *source,
-                                              const char *const *wanted,
-                                              struct af_project_asks *asks_out,
-                                              struct anyflash_error *err);
+void af_project_asks_read_all(struct af_arena *arena, const struct af_project_source *source,
+                              const char *const *wanted, struct af_project_asks *asks_out);
 
 /*
  * What the project says of torch where `ask` is stated: in the same file or one that was read

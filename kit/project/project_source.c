@@ -54,8 +54,7 @@ enum af_project_kind af_project_kind_of(const char *path)
 
 const char *af_project_text(struct af_arena *arena, struct af_span span)
 {
-    const char *text = span.len == 0 ? "" : af_arena_text_n(arena, span.data, span.len);
-    return text == NULL ? "" : text;
+    return span.len == 0 ? "" : af_arena_text_n(arena, span.data, span.len);
 }
 
 /* The start of the line that has byte `at`. */
@@ -147,8 +146,6 @@ const char *af_project_next_word(struct af_arena *arena, struct af_span *rest, c
         return NULL;
     at = word_end(*rest, ends, NULL, &len);
     char *word = af_arena_alloc(arena, len + 1);
-    if (word == NULL)
-        return NULL;
     (void)word_end(*rest, ends, word, &len);
     *rest = (struct af_span){rest->data + at, rest->len - at};
     return word;
@@ -322,9 +319,8 @@ void af_project_shell_init(struct af_project_shell *shell,
     af_arena_init(&shell->arena);
 }
 
-void af_project_shell_release(struct af_project_shell *shell, struct af_arena *arena)
+void af_project_shell_release(struct af_project_shell *shell)
 {
-    arena->failed |= shell->arena.failed;
     af_arena_release(&shell->arena);
 }
 
@@ -408,7 +404,7 @@ static bool next_call(struct af_project_shell *shell,
     }
     shell->words[count] = NULL;
     shell->at = (size_t)(rest.data - text.data);
-    return !shell->arena.failed;
+    return true;
 }
 
 bool af_project_shell_next(struct af_project_shell *shell,
@@ -417,7 +413,7 @@ bool af_project_shell_next(struct af_project_shell *shell,
     struct af_span text = shell->source->text;
     if (shell->source->kind == AF_PROJECT_PYTHON)
         return next_call(shell, command_out);
-    while (shell->at < text.len && !shell->arena.failed) {
+    while (shell->at < text.len) {
         bool is_start = shell->at >= shell->line_end;
         if (is_start)
             shell->line_end = end_of_line(text, shell->at);
@@ -429,7 +425,7 @@ bool af_project_shell_next(struct af_project_shell *shell,
             found = 0;
         if (found > 0) {
             read_command(shell, shell->at + found, command_out);
-            return !shell->arena.failed;
+            return true;
         }
         shell->at = ++shell->line_end;
     }

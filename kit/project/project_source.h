@@ -7,7 +7,7 @@
 #define AF_KIT_PROJECT_PROJECT_SOURCE_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/base/text.h"
 
 enum af_project_kind {
@@ -34,7 +34,7 @@ struct af_project_source {
 /* The kind of the file at this relative path. */
 enum af_project_kind af_project_kind_of(const char *path);
 
-/* A copy in the arena; "" without memory: the arena has failed then. */
+/* A copy in the arena. */
 const char *af_project_text(struct af_arena *arena, struct af_span span);
 
 /* The line that has byte `at`, with its newline. */
@@ -46,8 +46,7 @@ size_t af_project_lines_between(struct af_span text, size_t start, size_t end);
 /*
  * Takes the next word of a command or an option line from *rest, without quotes and
  * backslashes, as shlex.split() does; lines that end in a backslash are joined. NULL at the end
- * of the text, at a letter of `ends`, which also end words ('#' only starts none), and without
- * memory.
+ * of the text, and at a letter of `ends`, which also end words ('#' only starts none).
  */
 const char *af_project_next_word(struct af_arena *arena, struct af_span *rest,
                                  const char *ends);
@@ -107,15 +106,15 @@ struct af_project_shell {
     const char *words[AF_PROJECT_COMMAND_WORDS_MAX + 1];
 };
 
-/* Starts at the first byte. Release it in the end; `arena` fails if memory ran out. */
+/* Starts at the first byte. Release it in the end. */
 void af_project_shell_init(struct af_project_shell *shell,
                            const struct af_project_source *source);
-void af_project_shell_release(struct af_project_shell *shell, struct af_arena *arena);
+void af_project_shell_release(struct af_project_shell *shell);
 
 /*
  * The next command "pip install" or "uv pip install"; in a Python source, the next call of
  * pip_install(), as modal has it. A command of more than 256 words is several. False if there
- * is none, or without memory.
+ * is none.
  */
 bool af_project_shell_next(struct af_project_shell *shell,
                            struct af_project_shell_command *command_out);

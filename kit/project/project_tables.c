@@ -173,10 +173,10 @@ static const char *marker_of(const struct table_reader *reader,
         marker = af_arena_format(arena, "%s%ssys_platform == '%s'", marker,
                                  marker[0] == '\0' ? "" : " and ", platform);
     /* Its range is not looked at: it says that there is one for each Python. */
-    if (python != NULL && marker != NULL)
+    if (python != NULL)
         marker = af_arena_format(arena, "%s%spython_full_version >= '%s'", marker,
                                  marker[0] == '\0' ? "" : " and ", python);
-    return marker == NULL ? "" : marker;
+    return marker;
 }
 
 /* Where a table takes the package from: a URL, or a path; "" for a registry. */
@@ -381,7 +381,6 @@ void af_project_asks_read_tables(struct af_project_asks *asks, size_t source,
     af_arena_init(&arena);
     if (af_toml_parse(&reader.toml, &arena, text, "project", NULL) == ANYFLASH_OK)
         read_tables(&reader);
-    asks->arena->failed |= arena.failed;
     af_arena_release(&arena);
 }
 

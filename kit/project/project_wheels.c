@@ -143,7 +143,7 @@ static size_t hash(size_t sum, const char *text)
     return sum;
 }
 
-/* The place of the answer, which may be new; NULL without memory. */
+/* The place of the answer, which may be new. */
 static struct af_project_wheel_answer *answer_for(struct af_project_wheels *wheels,
                                                   const struct af_project_pins *pins,
                                                   int python_minor,
@@ -158,8 +158,6 @@ static struct af_project_wheel_answer *answer_for(struct af_project_wheels *whee
             strcmp(at->torch, pins->torch) == 0)
             return at;
     struct af_project_wheel_answer *made = af_arena_alloc(wheels->arena, sizeof *made);
-    if (made == NULL)
-        return NULL;
     *made = (struct af_project_wheel_answer){.flash = af_arena_text(wheels->arena, flash),
                                              .torch = af_arena_text(wheels->arena, pins->torch),
                                              .python_minor = python_minor,
@@ -167,8 +165,6 @@ static struct af_project_wheel_answer *answer_for(struct af_project_wheels *whee
                                              .is_built = pins->is_built,
                                              .has_wheel = AF_UNKNOWN,
                                              .next = *bucket};
-    if (wheels->arena->failed)
-        return NULL;
     *bucket = made;
     return made;
 }
@@ -207,7 +203,7 @@ const struct af_catalog_wheel *af_project_wheel(struct af_project_wheels *wheels
 {
     struct af_project_wheel_answer *answer =
         answer_for(wheels, pins, python_minor, AF_PROJECT_LINUX_X86_64);
-    if (answer == NULL || (!answer->is_decided && !may_look_up(wheels)))
+    if (!answer->is_decided && !may_look_up(wheels))
         return NULL;
     if (!answer->is_decided)
         answer->wheel = look_up(wheels->catalog, pins, python_minor);

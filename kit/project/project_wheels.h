@@ -78,10 +78,7 @@ struct af_project_wheels {
     bool is_full; /* AF_PROJECT_LOOKUPS_MAX was reached, and an answer below is not right */
 };
 
-/*
- * The best wheel for these versions and this Python on Linux with x86_64; NULL: none, or no
- * memory.
- */
+/* The best wheel for these versions and this Python on Linux with x86_64; NULL: none. */
 const struct af_catalog_wheel *af_project_wheel(struct af_project_wheels *wheels,
                                                 const struct af_project_pins *pins,
                                                 int python_minor);
@@ -92,10 +89,7 @@ const struct af_catalog_wheel *af_project_wheel(struct af_project_wheels *wheels
 bool af_project_pins_are_known(const struct af_catalog *catalog,
                                const struct af_project_pins *pins);
 
-/*
- * Reduces `pythons` to those for which there is a wheel on each of the platforms. Without
- * memory some are kept.
- */
+/* Reduces `pythons` to those for which there is a wheel on each of the platforms. */
 void af_project_pythons_with_wheel(struct af_project_wheels *wheels,
                                    const struct af_project_pins *pins,
                                    struct af_project_pythons *pythons);

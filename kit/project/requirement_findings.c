@@ -130,10 +130,9 @@ static void edit_extra(struct af_project_checker *checker, struct af_project_fin
     if (af_equal(ask->table, "project.dependencies") && strchr(text, '#') == NULL) {
         const char *element = af_arena_format(arena, "%s%s%s%s", ask->name, ask->specifier,
                                               ask->marker[0] == '\0' ? "" : "; ", ask->marker);
-        element = element == NULL ? NULL : af_toml_quote(arena, element);
         af_project_finding_edit(checker, finding, ask->start, ask->end, "");
         edit_table(checker, finding, AF_TOML_PATH("project", "optional-dependencies"),
-                   element == NULL ? "" : element);
+                   af_toml_quote(arena, element));
     } else if (af_equal(ask->table, "tool.poetry.dependencies") && ask->url[0] == '\0' &&
                strchr(text, '{') == NULL && strchr(text, '"') != NULL) {
         size_t start = strcspn(text, "\""), len = strcspn(text + start + 1, "\"") + 2;

@@ -55,8 +55,6 @@ static enum anyflash_status check_count(struct af_project *project, const struct
                                         struct anyflash_error *err)
 {
     char shown[AF_URL_SHOWN_BYTES];
-    if (project->arena->failed)
-        return af_fail_memory(err);
     const char *file = at->place.file == NULL ? "the command" : at->place.file;
     if (project->item_count++ < AF_PROJECT_ITEMS_MAX)
         return ANYFLASH_OK;
@@ -125,8 +123,7 @@ static const char *name_in_place(struct af_project *project, const char *place)
                                                              : NULL;
     }
     const char *file = af_url_file_name(project->arena, place);
-    if (file == NULL ||
-        af_wheel_name_parse(file, strlen(file), &wheel) != AF_WHEEL_NAME_VALID ||
+    if (af_wheel_name_parse(file, strlen(file), &wheel) != AF_WHEEL_NAME_VALID ||
         !af_name_normalise(span_of(wheel.package), name, sizeof name))
         return NULL;
     return copy(project, span_of(name));
@@ -188,8 +185,6 @@ static enum anyflash_status add_requirement(struct af_project *project, struct a
     if (editable || !take_named(project, text, made))
         take_place(project, text, made);
     append_requirement(project, made);
-    if (project->arena->failed)
-        return af_fail_memory(err);
     if (made->name == NULL && !at.constraint &&
         (made->url != NULL || (made->path != NULL && is_archive(made->path))))
         note_unread(project, made->url != NULL ? made->url : made->path);
@@ -319,8 +314,6 @@ static enum anyflash_status open_file(struct af_project *project, const char *pa
         return af_fail(err, ANYFLASH_E_LIMIT, "'%s' is one of more than %u files", shown,
                        AF_PROJECT_FILES_MAX);
     file = af_arena_alloc(project->arena, sizeof *file);
-    if (file == NULL)
-        return af_fail_memory(err);
     *file = (struct af_project_file){path, at->constraint, true, project->files};
     project->files = *file_out = file;
     return ANYFLASH_OK;
@@ -339,8 +332,7 @@ static enum anyflash_status read_toml(struct af_project *project, const char *pa
     if (status != ANYFLASH_OK)
         return status;
     const char *shown = af_text_scrub(project->arena, path, AF_URL_SHOWN_BYTES);
-    return shown == NULL ? af_fail_memory(err)
-                         : af_toml_parse(toml_out, project->arena, text, shown, err);
+    return af_toml_parse(toml_out, project->arena, text, shown, err);
 }
 
 /* ---- lines ---- */
@@ -381,7 +373,7 @@ static enum anyflash_status include_file(struct af_project *project, const char 
         local =
             af_path_join(project->arena, af_path_folder(project->arena, at.place.file), local);
     at.constraint = at.constraint || constraint;
-    return local == NULL ? af_fail_memory(err) : add_file(project, local, at, err);
+    return add_file(project, local, at, err);
 }
 
 /* What one option adds. */
@@ -418,7 +410,7 @@ static enum anyflash_status add_option_line(struct af_project *project, struct a
             break;
         status = take_option(project, &option, at, err);
     }
-    return project->arena->failed ? af_fail_memory(err) : status;
+    return status;
 }
 
 /* "sha256:... sha256:..." of the options behind a requirement. */
@@ -492,9 +484,7 @@ static enum anyflash_status add_lines(struct af_project *project, struct af_span
             af_text_add(&joined, is_comment(line) ? " " : "");
             af_text_add_n(&joined, line.data, line.len - open);
         }
-        if (joined.failed)
-            status = af_fail_memory(err);
-        if (open || status != ANYFLASH_OK || joined.len == 0)
+        if (open || joined.len == 0)
             continue;
         status = add_line(project, (struct af_span){joined.data, joined.len}, &at, err);
         joined.len = 0;
@@ -509,8 +499,6 @@ static enum anyflash_status add_file(struct af_project *project, const char *pat
     struct af_project_file *file;
     struct af_span text;
     const char *kept = af_arena_text(project->arena, path);
-    if (kept == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status = open_file(project, kept, &at, &file, err);
     if (status != ANYFLASH_OK || file == NULL)
         return status;
@@ -591,8 +579,6 @@ static enum anyflash_status add_project(struct af_project *project, const char *
     const char *asked = af_arena_format(project->arena, "%s[%s]", path, extras);
     struct af_project_file *file;
     struct af_toml toml;
-    if (path == NULL || asked == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status = open_file(project, asked, &at, &file, err);
     if (status != ANYFLASH_OK || file == NULL)
         return status;

@@ -10,7 +10,7 @@
 #define AF_KIT_PROJECT_REQUIREMENTS_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/formats/metadata.h"
 #include "kit/project/project_source.h"
 
@@ -78,8 +78,8 @@ struct af_project {
 
 /*
  * Each adds what it reads to `project`, following -r, -c and local projects. A file that was
- * read before is not read again. Fail with NO_MEMORY, LIMIT, DATA (a file that includes itself,
- * UTF-16, or TOML that cannot be parsed), or as `read` fails. Lines that are not requirements
+ * read before is not read again. Fail with LIMIT, DATA (a file that includes itself, UTF-16,
+ * or TOML that cannot be parsed), or as `read` fails. Lines that are not requirements
  * are kept, with neither name nor path: the installer will refuse them. Remote files (-r
  * https://...) become options and are not read.
  */

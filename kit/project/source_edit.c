@@ -134,7 +134,6 @@ static size_t add_change(struct hunk *hunk, struct af_span old,
     apply(old, hunk->at, end, edits, used, &made);
     hunk->old_count += add_lines(&hunk->body, '-', old.data + hunk->at, end - hunk->at);
     hunk->new_count += add_lines(&hunk->body, '+', af_text_get(&made), made.len);
-    hunk->body.failed |= made.failed;
     hunk->at = end;
     af_text_release(&made);
     return used;
@@ -163,7 +162,6 @@ void af_project_diff(const char *path, struct af_span old, const struct af_proje
         af_text_format(out, "@@ -%zu,%zu +%zu,%zu @@\n", old_line + (hunk.old_count > 0),
                        hunk.old_count, new_line + (hunk.new_count > 0), hunk.new_count);
         af_text_add_n(out, af_text_get(&hunk.body), hunk.body.len);
-        out->failed |= hunk.body.failed;
         old_line += hunk.old_count;
         new_line += hunk.new_count;
         af_text_release(&hunk.body);

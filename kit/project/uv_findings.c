@@ -313,8 +313,6 @@ static void check_wheel(struct uv *uv, const char *wanted, const char *torch, co
         pins_flash ? "" : ")", torch);
     const char *exact_torch = af_arena_format(checker->arena, "==%s", torch);
     const char *exact_flash = af_arena_format(checker->arena, "==%s", flash);
-    if (checker->arena->failed)
-        return;
     const char *torch_range = pins_torch          ? exact_torch
                               : uv->torch == NULL ? ""
                                                   : uv->torch->specifier;
@@ -376,7 +374,7 @@ bool af_project_check_uv(struct af_project_checker *checker, const struct af_pro
             : af_published_nth("torch", torch == NULL ? "" : torch->specifier, 0);
     const char *flash =
         ask->pinned != NULL ? ask->pinned : af_published_nth(FLASH, ask->specifier, 0);
-    if (here == NULL || flash == NULL || arena->failed)
+    if (here == NULL || flash == NULL)
         return false;
     if (!is_known)
         pin = NULL;

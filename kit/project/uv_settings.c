@@ -58,10 +58,10 @@ const struct af_toml_item *af_project_uv_metadata(const struct af_toml *toml,
 static const char *list_text(struct af_arena *arena, const char *const *items, size_t count)
 {
     const char *text = "[";
-    for (size_t i = 0; text != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         text = af_arena_format(arena, "%s%s%s", text, i > 0 ? ", " : "",
                                af_toml_quote(arena, items[i]));
-    return text == NULL ? NULL : af_arena_format(arena, "%s]", text);
+    return af_arena_format(arena, "%s]", text);
 }
 
 enum anyflash_status af_project_uv_set_metadata(struct af_toml *toml, const char *package,
@@ -73,8 +73,6 @@ enum anyflash_status af_project_uv_set_metadata(struct af_toml *toml, const char
     const char *name = af_toml_quote(toml->arena, package);
     const char *quoted = af_toml_quote(toml->arena, version == NULL ? "" : version);
     const struct af_toml_item *block = af_project_uv_metadata(toml, package, version);
-    if (toml->arena->failed)
-        return af_fail_memory(err);
     if (block == NULL) {
         const bool has = version != NULL;
         return af_toml_append_table(

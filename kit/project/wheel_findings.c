@@ -47,8 +47,7 @@ static void add_wheels(struct af_project_checker *checker, const struct af_proje
                                              af_catalog_sha256(arena, wheel));
         const char *publisher = wheel->official ? NULL : af_fit_publisher(arena, wheel);
         af_text_format(lines, "%.*s%s @ %s ; python_version == '3.%d' and " LINUX "\n",
-                       (int)prefix.len, prefix.data, ask->name, url == NULL ? "" : url,
-                       pythons.minors[i]);
+                       (int)prefix.len, prefix.data, ask->name, url, pythons.minors[i]);
         if (publisher != NULL && strstr(af_text_get(publishers), publisher) == NULL)
             af_text_format(publishers, "%s%s", publishers->len > 0 ? ", " : "", publisher);
     }
@@ -76,7 +75,7 @@ bool af_project_edit_wheels(struct af_project_checker *checker,
     if (text[0] != '\0' && remark != NULL) /* what was said of the line stays above it */
         text = af_arena_format(arena, "%.*s%.*s\n%s", (int)strspn(start, " "), start,
                                (int)(line.data + line.len - remark - 1), remark + 1, text);
-    if (text != NULL && text[0] != '\0') {
+    if (text[0] != '\0') {
         af_project_finding_edit(checker, finding, ask->start, ask->end, text);
         finding->advice = advice;
     }
@@ -266,7 +265,7 @@ void af_project_check_wheel(struct af_project_checker *checker,
     struct af_wheel_name wheel;
     struct af_wheel_local local;
     const char *file = af_url_file_name(checker->arena, url);
-    if (file == NULL || strchr(url, '$') != NULL || strchr(url, '{') != NULL ||
+    if (strchr(url, '$') != NULL || strchr(url, '{') != NULL ||
         af_wheel_name_parse(file, strlen(file), &wheel) != AF_WHEEL_NAME_VALID)
         return;
     af_wheel_local_parse(wheel.version.local, AF_FORMATS_TORCH_DIGITS_NONE, &local);
@@ -342,7 +341,7 @@ bool af_project_check_local(struct af_project_checker *checker,
     const char *local = torch == NULL || torch->pinned == NULL || ask->pinned == NULL
                             ? ""
                             : find_local(checker, ask, torch);
-    if (local != NULL && local[0] != '\0' && af_project_edit_pin(checker, finding, ask, local))
+    if (local[0] != '\0' && af_project_edit_pin(checker, finding, ask, local))
         finding->advice = af_arena_format(checker->arena, "Pin flash-attn==%s.", local);
     else if (torch == NULL || torch->pinned == NULL)
         finding->advice = "Pin torch, and flash-attn with the local version for that torch.";

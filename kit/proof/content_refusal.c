@@ -34,10 +34,9 @@ static void add_reason(struct af_text *text, const struct af_content_finding *fi
                    finding->detail != NULL ? finding->detail : "");
 }
 
-enum anyflash_status af_content_refuse(const struct af_content *content, const char *filename,
-                                       const struct af_texts *allowed, struct af_arena *arena,
-                                       struct af_content_refusal *out,
-                                       struct anyflash_error *err)
+void af_content_refuse(const struct af_content *content, const char *filename,
+                       const struct af_texts *allowed, struct af_arena *arena,
+                       struct af_content_refusal *out)
 {
     const char *words[2 * NAMED_MAX];
     size_t word_count = 0;
@@ -77,9 +76,7 @@ enum anyflash_status af_content_refuse(const struct af_content *content, const c
                 : af_arena_format(arena, "read these files first; to install them too, add %s",
                                   options);
     }
-    bool failed = text.failed || arena->failed;
     af_text_release(&text);
-    return failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 enum anyflash_status af_content_refuse_file(const char *path, const struct af_texts *allowed,
@@ -99,10 +96,10 @@ enum anyflash_status af_content_refuse_file(const char *path, const struct af_te
     }
     for (size_t i = 0; status == ANYFLASH_OK && i < target.count; i++)
         status = af_inspect_target_read(&target, i, arena, err);
-    if (status == ANYFLASH_OK)
-        status = af_content_find(&target, arena, &content, err);
-    if (status == ANYFLASH_OK)
-        status = af_content_refuse(&content, af_path_name(path), allowed, arena, out, err);
+    if (status == ANYFLASH_OK) {
+        af_content_find(&target, arena, &content);
+        af_content_refuse(&content, af_path_name(path), allowed, arena, out);
+    }
     af_inspect_target_close(&target);
     return status;
 }

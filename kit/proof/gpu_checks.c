@@ -197,7 +197,7 @@ static void cover_families(const struct cover *cover, const struct af_flash_kern
 {
     const char **lacking = af_arena_array(arena, LACKING_MAX, sizeof *lacking);
     size_t listed = 0;
-    for (size_t i = 0; lacking != NULL && i < kernels->family_count; i++) {
+    for (size_t i = 0; i < kernels->family_count; i++) {
         char text[AF_FLASH_FAMILY_TEXT];
         enum af_answer runs = is_repeated(kernels, i) ? AF_YES : any_runs(cover, kernels, i);
         out->lacking_family_count += runs == AF_NO ? 1 : 0;
@@ -214,7 +214,7 @@ static unsigned char *mark_families(const struct af_gpu_code *code,
                                     struct af_arena *arena)
 {
     unsigned char *marks = af_arena_alloc(arena, code->container_count + 1);
-    for (size_t f = 0; marks != NULL && kernels != NULL && f < kernels->family_count; f++) {
+    for (size_t f = 0; kernels != NULL && f < kernels->family_count; f++) {
         for (size_t i = 0; i < kernels->families[f].container_count; i++)
             marks[kernels->families[f].containers[i]] = 1;
     }
@@ -244,7 +244,7 @@ void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_ke
     struct cover cover = {.code = code, .sm = sm};
     *out = (struct af_proof_gpu_coverage){.sm = sm, .runs = AF_UNKNOWN};
     cover.in_family = mark_families(code, kernels, arena);
-    if (sm < 0 || cover.in_family == NULL)
+    if (sm < 0)
         return;
     for (size_t i = 0; i < code->container_count; i++) {
         if (!code->containers[i].is_relocatable && holds_kernels(code, &code->containers[i]))
@@ -272,7 +272,7 @@ struct question {
 static void set(struct af_proof_check *check, enum af_proof_check_id id, enum af_answer answer,
                 const char *evidence)
 {
-    *check = (struct af_proof_check){id, answer, evidence == NULL ? "" : evidence};
+    *check = (struct af_proof_check){id, answer, evidence};
 }
 
 /* Appends a part of a list, with a separator before all but the first part. */
@@ -476,10 +476,6 @@ void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels 
         return;
     }
     struct question *question = af_arena_alloc(arena, sizeof *question);
-    if (question == NULL) {
-        set_all(checks, AF_UNKNOWN, "");
-        return;
-    }
     *question = (struct question){.code = code, .view = view, .arena = arena};
     cover_gpus(question, kernels);
     check_code(question, &checks[0]);

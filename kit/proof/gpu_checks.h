@@ -45,7 +45,7 @@ struct af_proof_gpu_coverage {
 
 /*
  * How `code` covers a GPU of SM `sm`; `kernels` may be NULL. The driver is not considered.
- * Texts are in the arena; the caller must check arena->failed.
+ * Texts are in the arena.
  */
 void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
                         int sm, struct af_arena *arena, struct af_proof_gpu_coverage *out);
@@ -55,8 +55,7 @@ void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_ke
 /*
  * Makes the checks GPU_CODE, PTX_DRIVER and COMPRESSION_DRIVER for every GPU that the view
  * shows. `code` is NULL if the GPU code was not read. Without a GPU, GPU_CODE is unknown and
- * its evidence lists the targets in the code. Texts are in the arena; the caller must check
- * arena->failed.
+ * its evidence lists the targets in the code. Texts are in the arena.
  */
 void af_proof_gpu(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
                   const struct af_view *view, struct af_arena *arena,

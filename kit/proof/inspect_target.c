@@ -30,7 +30,7 @@ bool af_proof_path_is_shared_library(const char *path)
 struct af_inspect_extension *af_inspect_target_add(struct af_inspect_target *target,
                                                    const char *path)
 {
-    if (target->count == AF_INSPECT_EXTENSIONS_MAX || path == NULL) {
+    if (target->count == AF_INSPECT_EXTENSIONS_MAX) {
         target->cut = true;
         return NULL;
     }
@@ -65,19 +65,17 @@ static enum anyflash_status add_folder(struct af_arena *arena, const char *folde
 {
     const char **queue = af_arena_array(arena, FOLDERS_MAX, sizeof *queue);
     size_t count = 0;
-    if (queue == NULL)
-        return af_fail_memory(err);
     queue[count++] = folder;
     for (size_t i = 0; i < count; i++) {
         const char **names = NULL;
         size_t name_count = 0;
         enum anyflash_status status =
             af_folder_list(arena, queue[i], NAMES_MAX, &names, &name_count, NULL, err);
-        if (status != ANYFLASH_OK && (i == 0 || status == ANYFLASH_E_NO_MEMORY))
+        if (status != ANYFLASH_OK && i == 0)
             return status;
         for (size_t n = 0; status == ANYFLASH_OK && n < name_count; n++) {
             const char *path = af_path_join(arena, queue[i], names[n]);
-            if (path == NULL || af_file_is_link(path))
+            if (af_file_is_link(path))
                 continue;
             if (af_proof_path_is_shared_library(names[n]) && af_file_is_regular(path))
                 add_file(arena, path + shown_from(folder), path, target);
@@ -88,15 +86,13 @@ static enum anyflash_status add_folder(struct af_arena *arena, const char *folde
     return ANYFLASH_OK;
 }
 
-static enum anyflash_status begin(struct af_arena *arena, const char *what,
-                                  struct af_inspect_target *target, struct anyflash_error *err)
+static struct af_inspect_target begin(struct af_arena *arena, const char *what)
 {
-    *target = (struct af_inspect_target){
+    return (struct af_inspect_target){
         .name = af_text_scrub(arena, what, NAME_BYTES),
-        .extensions =
-            af_arena_array(arena, AF_INSPECT_EXTENSIONS_MAX, sizeof *target->extensions),
+        .extensions = af_arena_array(arena, AF_INSPECT_EXTENSIONS_MAX,
+                                     sizeof(struct af_inspect_extension)),
     };
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /* Opens the wheel at `path` that is called `filename`. */
@@ -104,23 +100,20 @@ static enum anyflash_status open_wheel(const char *path, const char *filename,
                                        struct af_arena *arena, struct af_inspect_target *out,
                                        struct anyflash_error *err)
 {
-    struct af_inspect_target target;
-    enum anyflash_status status = begin(arena, filename, &target, err);
+    struct af_inspect_target target = begin(arena, filename);
     target.is_package = true;
     target.archive = af_arena_alloc(arena, sizeof *target.archive);
-    if (arena->failed)
-        return af_fail_memory(err);
-    status = af_file_map(path, &target.mapping, err);
+    enum anyflash_status status = af_file_map(path, &target.mapping, err);
     if (status == ANYFLASH_OK)
         status = af_wheel_archive_open(af_mapping_bytes(&target.mapping), filename,
                                        target.archive, err);
-    if (status == ANYFLASH_OK)
-        status = af_inspect_target_read_wheel(&target, arena, err);
-    if (status == ANYFLASH_OK)
-        *out = target;
-    else
+    if (status != ANYFLASH_OK) {
         af_inspect_target_close(&target);
-    return status;
+        return status;
+    }
+    af_inspect_target_read_wheel(&target, arena);
+    *out = target;
+    return ANYFLASH_OK;
 }
 
 /* Opens a file by its first bytes: a wheel, else a library, whose format the proof checks. */
@@ -147,18 +140,12 @@ enum anyflash_status af_inspect_target_open(const char *what, struct af_arena *a
                                             struct af_inspect_target *out,
                                             struct anyflash_error *err)
 {
-    struct af_inspect_target target;
-    enum anyflash_status status = begin(arena, what, &target, err);
-    if (status != ANYFLASH_OK)
-        return status;
+    struct af_inspect_target target = begin(arena, what);
     if (af_file_is_absent(what))
         return af_fail(err, ANYFLASH_E_NOT_FOUND, "'%s' does not exist", target.name);
-    if (af_file_is_folder(what))
-        status = add_folder(arena, what, &target, err);
-    else
-        status = open_file(what, arena, &target, err);
-    if (status == ANYFLASH_OK && arena->failed)
-        status = af_fail_memory(err);
+    enum anyflash_status status = af_file_is_folder(what)
+                                      ? add_folder(arena, what, &target, err)
+                                      : open_file(what, arena, &target, err);
     if (status == ANYFLASH_OK)
         *out = target;
     else
@@ -181,8 +168,6 @@ enum anyflash_status af_inspect_target_open_url(const struct af_http *http, cons
     /* The name in the address may be anything; the folder is named by the address's hash. */
     const char *path = af_path_join(arena, folder, "inspected.whl");
     const char *filename = af_url_file_name(arena, url);
-    if (arena->failed)
-        return af_fail_memory(err);
     const struct af_download order = {
         .url = url, .path = path, .size_bytes = -1, .wheel = true};
     status = af_download_run(http, &order, &result, err);
@@ -194,15 +179,10 @@ enum anyflash_status af_inspect_target_open_url(const struct af_http *http, cons
     return status;
 }
 
-enum anyflash_status af_inspect_target_open_installed(const struct af_machine *machine,
-                                                      struct af_arena *arena,
-                                                      struct af_inspect_target *out,
-                                                      struct anyflash_error *err)
+void af_inspect_target_open_installed(const struct af_machine *machine, struct af_arena *arena,
+                                      struct af_inspect_target *out)
 {
-    struct af_inspect_target target;
-    enum anyflash_status status = begin(arena, "installed", &target, err);
-    if (status != ANYFLASH_OK)
-        return status;
+    struct af_inspect_target target = begin(arena, "installed");
     for (size_t i = 0; i < machine->packages.count; i++) {
         const struct af_package *package = &machine->packages.rows[i];
         const char *folder = af_fact_text_or(&package->folder, NULL);
@@ -213,21 +193,8 @@ enum anyflash_status af_inspect_target_open_installed(const struct af_machine *m
             add_file(arena, files->value.list.items[n],
                      af_path_join(arena, folder, files->value.list.items[n]), &target);
     }
-    if (arena->failed)
-        return af_fail_memory(err);
     target.is_package = true;
     *out = target;
-    return ANYFLASH_OK;
-}
-
-/*
- * Whether the file could be read. Running out of memory is not a property of the file: it is
- * recorded in the arena instead.
- */
-static bool is_read(struct af_arena *arena, enum anyflash_status status)
-{
-    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
-    return status == ANYFLASH_OK;
 }
 
 /* Reads the GPU code; NULL when it cannot be read: the checks then report that. */
@@ -235,14 +202,10 @@ static const struct af_gpu_code *read_gpu_code(struct af_arena *arena, struct af
                                                const char *name)
 {
     struct af_gpu_code *code = af_arena_alloc(arena, sizeof *code);
-    return code != NULL &&
-                   is_read(arena, af_gpu_code_read(arena, bytes, name, false, code, NULL))
-               ? code
-               : NULL;
+    return af_gpu_code_read(arena, bytes, name, false, code, NULL) == ANYFLASH_OK ? code : NULL;
 }
 
-static enum anyflash_status read_file(struct af_inspect_extension *one, struct af_arena *arena,
-                                      struct anyflash_error *err)
+static void read_file(struct af_inspect_extension *one, struct af_arena *arena)
 {
     struct anyflash_error why = {0};
     struct af_facts facts = {.gpu_code = NULL};
@@ -251,17 +214,14 @@ static enum anyflash_status read_file(struct af_inspect_extension *one, struct a
     struct af_span bytes = af_mapping_bytes(&mapping);
     if (status == ANYFLASH_OK)
         status = af_binary_read(arena, bytes, one->path, &facts.binary, &why);
-    if (is_read(arena, status) && facts.binary.has_gpu_code)
+    if (status == ANYFLASH_OK && facts.binary.has_gpu_code)
         facts.gpu_code = read_gpu_code(arena, bytes, one->path);
     af_file_unmap(&mapping);
-    if (arena->failed)
-        return af_fail_memory(err);
     one->has_facts = status == ANYFLASH_OK;
     if (status == ANYFLASH_OK)
         one->facts = facts;
     else
         one->problem = af_arena_text(arena, why.message);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, size_t index,
@@ -271,9 +231,9 @@ enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, si
     enum anyflash_status status = ANYFLASH_OK;
     if (target->wheel != NULL)
         status = af_inspect_target_unpack(target, arena, err);
-    if (status != ANYFLASH_OK || one->problem != NULL)
-        return status;
-    return one->has_facts ? ANYFLASH_OK : read_file(one, arena, err);
+    if (status == ANYFLASH_OK && one->problem == NULL && !one->has_facts)
+        read_file(one, arena);
+    return status;
 }
 
 /* A Python extension, one of torch, or the library of `anyflash build`. */
@@ -287,21 +247,18 @@ static bool may_have_kernels(const struct af_inspect_extension *one)
     return found;
 }
 
-enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *target,
-                                                    size_t index, struct af_arena *arena,
-                                                    struct anyflash_error *err)
+void af_inspect_target_read_kernels(struct af_inspect_target *target, size_t index,
+                                    struct af_arena *arena)
 {
     struct af_inspect_extension *one = &target->extensions[index];
     struct af_facts *facts = &one->facts;
     struct af_mapping mapping = {0};
-    if (facts->gpu_code == NULL || facts->kernels != NULL || !may_have_kernels(one))
-        return ANYFLASH_OK;
-    if (!is_read(arena, af_file_map(one->file, &mapping, NULL)))
-        return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    if (facts->gpu_code == NULL || facts->kernels != NULL || !may_have_kernels(one) ||
+        af_file_map(one->file, &mapping, NULL) != ANYFLASH_OK)
+        return;
     struct af_flash_kernels *kernels = af_arena_alloc(arena, sizeof *kernels);
-    if (kernels != NULL && af_flash_kernels_read(arena, af_mapping_bytes(&mapping), one->path,
-                                                 facts->gpu_code, kernels, NULL) == ANYFLASH_OK)
+    if (af_flash_kernels_read(arena, af_mapping_bytes(&mapping), one->path, facts->gpu_code,
+                              kernels, NULL) == ANYFLASH_OK)
         facts->kernels = kernels;
     af_file_unmap(&mapping);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -72,8 +72,8 @@ struct af_inspect_target {
 /*
  * Opens `what`: a shared library, a wheel, or a folder that is searched for
  * libraries. A library that cannot be read becomes an extension with a `problem`.
- * Fails with NOT_FOUND, IO, DATA (a web page or a Git LFS pointer instead of a wheel)
- * or NO_MEMORY when the target as a whole cannot be opened.
+ * Fails with NOT_FOUND, IO or DATA (a web page or a Git LFS pointer instead of a wheel)
+ * when the target as a whole cannot be opened.
  */
 enum anyflash_status af_inspect_target_open(const char *what, struct af_arena *arena,
                                             struct af_inspect_target *out,
@@ -83,10 +83,8 @@ enum anyflash_status af_inspect_target_open(const char *what, struct af_arena *a
  * Opens the extensions of the packages that are installed on `machine`, as listed in their
  * RECORDs.
  */
-enum anyflash_status af_inspect_target_open_installed(const struct af_machine *machine,
-                                                      struct af_arena *arena,
-                                                      struct af_inspect_target *out,
-                                                      struct anyflash_error *err);
+void af_inspect_target_open_installed(const struct af_machine *machine, struct af_arena *arena,
+                                      struct af_inspect_target *out);
 
 /*
  * Downloads the wheel at `url` to the cache folder and opens it. The file's name is removed at
@@ -110,9 +108,8 @@ enum anyflash_status af_inspect_target_read(struct af_inspect_target *target, si
  * Only extensions that Python or torch loads are examined: a module, or a library that needs
  * torch. There are no kernels if there is no GPU code or if it cannot be read.
  */
-enum anyflash_status af_inspect_target_read_kernels(struct af_inspect_target *target,
-                                                    size_t index, struct af_arena *arena,
-                                                    struct anyflash_error *err);
+void af_inspect_target_read_kernels(struct af_inspect_target *target, size_t index,
+                                    struct af_arena *arena);
 
 /*
  * Removes the unpacked files and closes the wheel. Does nothing to a
@@ -128,14 +125,12 @@ void af_inspect_target_close(struct af_inspect_target *target);
  */
 bool af_proof_path_is_shared_library(const char *path);
 
-/* Adds an extension to the target; NULL when there are too many or `path` is NULL. */
+/* Adds an extension to the target; NULL when there are too many. */
 struct af_inspect_extension *af_inspect_target_add(struct af_inspect_target *target,
                                                    const char *path);
 
 /* Reads the list of extensions and the wheel's metadata from the open archive. */
-enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *target,
-                                                  struct af_arena *arena,
-                                                  struct anyflash_error *err);
+void af_inspect_target_read_wheel(struct af_inspect_target *target, struct af_arena *arena);
 
 /*
  * Unpacks the libraries of the wheel that are not unpacked yet to a temporary folder. Does

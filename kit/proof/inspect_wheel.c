@@ -65,7 +65,6 @@ static bool is_elf(struct af_inspect_target *target, struct af_arena *arena,
         return true;
     if (status == ANYFLASH_OK)
         status = af_binary_read(arena, start, one->path, &binary, &why);
-    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
     one->problem = af_arena_text(arena, why.message);
     return false;
 }
@@ -76,8 +75,6 @@ static enum anyflash_status unpack_one(struct af_inspect_target *target, struct 
 {
     struct anyflash_error why = {0};
     char *path = af_arena_format(arena, "%s/%s", target->unpacked, one->member->name);
-    if (path == NULL)
-        return af_fail_memory(err);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return af_file_fail("create", path, err);
@@ -102,8 +99,6 @@ static enum anyflash_status make_place(struct af_inspect_target *target, struct 
     const char *place = getenv("TMPDIR");
     char *folder = af_arena_format(arena, "%s/anyflash-inspect-XXXXXX",
                                    place != NULL && place[0] == '/' ? place : "/tmp");
-    if (folder == NULL)
-        return af_fail_memory(err);
     if (mkdtemp(folder) == NULL)
         return af_fail(err, ANYFLASH_E_IO, "cannot create a temporary folder '%s': %s", folder,
                        strerror(errno));
@@ -112,8 +107,6 @@ static enum anyflash_status make_place(struct af_inspect_target *target, struct 
         struct af_inspect_extension *one = &target->extensions[i];
         char *path = af_arena_format(arena, "%s/%s", folder, one->member->name);
         one->folder = af_path_folder(arena, path);
-        if (arena->failed)
-            return af_fail_memory(err);
         if (!make_folders(path, strlen(folder)))
             return af_fail(err, ANYFLASH_E_IO, "cannot create a folder below '%s': %s", folder,
                            strerror(errno));
@@ -133,8 +126,6 @@ enum anyflash_status af_inspect_target_unpack(struct af_inspect_target *target,
         if (one->file != NULL || one->problem != NULL)
             continue;
         bool is_library = is_elf(target, arena, one);
-        if (arena->failed)
-            return af_fail_memory(err);
         if (is_library && target->unpacked == NULL)
             status = make_place(target, arena, err);
         if (is_library && status == ANYFLASH_OK)
@@ -188,7 +179,7 @@ struct contradictions {
 
 static void add_contradiction(struct contradictions *found, const char *text)
 {
-    if (text != NULL && found->count < CONTRADICTIONS_MAX)
+    if (found->count < CONTRADICTIONS_MAX)
         found->items[found->count++] = text;
 }
 
@@ -205,7 +196,6 @@ static struct af_span read_info(struct af_inspect_target *target, struct af_aren
     struct af_span bytes = {NULL, 0};
     enum anyflash_status status =
         af_wheel_archive_read_info(target->archive, file, arena, max_bytes, &bytes, NULL);
-    arena->failed = arena->failed || status == ANYFLASH_E_NO_MEMORY;
     return status == ANYFLASH_OK ? bytes : (struct af_span){NULL, 0};
 }
 
@@ -335,10 +325,10 @@ static void match_record(struct af_inspect_target *target, struct af_arena *aren
     const struct af_zip *zip = &target->archive->zip;
     struct af_formats_record_line *line = af_arena_alloc(arena, sizeof *line);
     match->listed = af_arena_array(arena, zip->member_count, sizeof *match->listed);
-    while (!arena->failed && match->wrong <= zip->member_count + WRONG_LINES_MAX &&
+    while (match->wrong <= zip->member_count + WRONG_LINES_MAX &&
            af_formats_record_next(&rest, line))
         match_line(target, arena, line, match);
-    for (size_t i = 0; !arena->failed && i < zip->member_count; i++)
+    for (size_t i = 0; i < zip->member_count; i++)
         match->unlisted += !zip->members[i].is_folder && !match->listed[i];
 }
 
@@ -352,13 +342,12 @@ static void compare_record(struct af_inspect_target *target, struct contradictio
     if (text.len == 0) {
         add_contradiction(found, "it has no RECORD: installers refuse it");
     } else if (match.wrong > 0) {
-        const char *example = match.first_wrong != NULL ? match.first_wrong : "";
-        target->wheel->record_problem =
-            af_arena_format(arena, "%zu %s match it, for example %s", match.wrong,
-                            match.wrong == 1 ? "file does not" : "files do not", example);
+        target->wheel->record_problem = af_arena_format(
+            arena, "%zu %s match it, for example %s", match.wrong,
+            match.wrong == 1 ? "file does not" : "files do not", match.first_wrong);
         add_contradiction(
             found, af_arena_format(arena, "%zu files do not match RECORD, for example %s",
-                                   match.wrong, example));
+                                   match.wrong, match.first_wrong));
     } else if (match.unlisted > 0) {
         add_contradiction(found,
                           af_arena_format(arena, "%zu file%s not in RECORD", match.unlisted,
@@ -403,15 +392,11 @@ static void add_members(struct af_inspect_target *target, struct af_arena *arena
     }
 }
 
-enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *target,
-                                                  struct af_arena *arena,
-                                                  struct anyflash_error *err)
+void af_inspect_target_read_wheel(struct af_inspect_target *target, struct af_arena *arena)
 {
     struct contradictions found = {
         arena, af_arena_array(arena, CONTRADICTIONS_MAX, sizeof(char *)), 0};
     struct af_inspect_wheel *wheel = af_arena_alloc(arena, sizeof *wheel);
-    if (arena->failed)
-        return af_fail_memory(err);
     target->wheel = wheel;
     const char *filename = af_path_name(target->name);
     wheel->filename = filename;
@@ -423,5 +408,4 @@ enum anyflash_status af_inspect_target_read_wheel(struct af_inspect_target *targ
     wheel->stated_torch = stated_torch(arena, wheel);
     wheel->contradictions = (struct af_texts){found.items, found.count};
     add_members(target, arena);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

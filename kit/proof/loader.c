@@ -166,10 +166,9 @@ static struct af_mapped *open_mapped(struct af_loader *loader, const char *path)
     if (loader->mapped_count == AF_COUNT(loader->mapped))
         return NULL;
     struct af_mapped *mapped = af_arena_alloc(loader->arena, sizeof *mapped);
-    const char *kept = af_arena_text(loader->arena, path);
-    if (mapped == NULL || kept == NULL)
-        return NULL;
-    *mapped = (struct af_mapped){.path = kept, .device = facts.st_dev, .inode = facts.st_ino};
+    *mapped = (struct af_mapped){.path = af_arena_text(loader->arena, path),
+                                 .device = facts.st_dev,
+                                 .inode = facts.st_ino};
     if (af_file_map(path, &mapped->mapping, NULL) != ANYFLASH_OK)
         return NULL;
     loader->mapped[loader->mapped_count++] = mapped;
@@ -194,8 +193,6 @@ static struct af_library *add_mapped(struct af_arena *arena, const struct af_map
 {
     const struct af_dynamic *file = &mapped->dynamic;
     struct af_module *module = af_arena_alloc(arena, sizeof *module);
-    if (module == NULL)
-        return NULL;
     *module = (struct af_module){
         .library = {.name = file->soname != NULL ? file->soname : af_path_name(mapped->path),
                     .path = mapped->path,
@@ -223,7 +220,7 @@ struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *aren
 static const char *replace(struct af_arena *arena, const char *folder, const char *from,
                            const char *to)
 {
-    const char *at = folder == NULL ? NULL : strstr(folder, from);
+    const char *at = strstr(folder, from);
     if (at == NULL || to == NULL)
         return folder;
     return af_arena_format(arena, "%.*s%s%s", (int)(at - folder), folder, to,
@@ -247,8 +244,7 @@ static const char *next_folder(struct af_arena *arena, const char **rest, const 
 
 static struct af_mapped *open_in(struct af_loader *loader, const char *folder, const char *name)
 {
-    const char *path = af_path_join(loader->arena, folder, name);
-    return path == NULL ? NULL : open_mapped(loader, path);
+    return open_mapped(loader, af_path_join(loader->arena, folder, name));
 }
 
 /* Finds a usable file `name` in one of the folders. */
@@ -330,10 +326,8 @@ static struct af_mapped *find_in_system(struct af_loader *loader, const char *na
 static struct af_mapped *find_file(struct af_loader *loader, const struct af_module *module,
                                    const char *name)
 {
-    if (strchr(name, '/') != NULL) {
-        const char *path = replace(loader->arena, name, "$ORIGIN", module->origin);
-        return path == NULL ? NULL : open_mapped(loader, path);
-    }
+    if (strchr(name, '/') != NULL)
+        return open_mapped(loader, replace(loader->arena, name, "$ORIGIN", module->origin));
     struct af_mapped *found = find_by_rpath(loader, module, name);
     if (found == NULL && loader->record == NULL)
         found = find_in_list(loader, loader->library_path, NULL, name);
@@ -422,7 +416,7 @@ void af_loader_walk(struct af_loader *loader, struct af_arena *arena,
         const struct af_module *module = module_of(library);
         library->needs =
             af_arena_array(arena, module->needed_count + 1, sizeof *library->needs);
-        for (size_t n = 0; library->needs != NULL && n < module->needed_count; n++) {
+        for (size_t n = 0; n < module->needed_count; n++) {
             struct af_library *found = need(loader, arena, list, module, module->needed[n]);
             if (found != NULL)
                 library->needs[library->need_count++] = found;

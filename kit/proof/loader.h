@@ -76,7 +76,7 @@ struct af_missing_list {
 struct af_library *af_loader_put(struct af_module *module, const struct af_library *asked_by,
                                  struct af_module_list *list);
 
-/* Adds the file as a new module to the list; NULL when it is not usable or memory runs out. */
+/* Adds the file as a new module to the list; NULL when it is not usable. */
 struct af_library *af_loader_add(struct af_loader *loader, struct af_arena *arena,
                                  const char *path, const struct af_library *asked_by,
                                  struct af_module_list *list);

@@ -67,8 +67,7 @@ void af_proof_set(struct af_proof_draft *draft, enum af_proof_check_id id,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    const char *kept = af_arena_text(draft->arena, text);
-    draft->checks[id] = (struct af_proof_check){id, answer, kept != NULL ? kept : ""};
+    draft->checks[id] = (struct af_proof_check){id, answer, af_arena_text(draft->arena, text)};
 }
 
 static void check_format(struct af_proof_draft *draft)
@@ -219,7 +218,7 @@ static void publish_missing_libraries(struct af_proof_draft *draft)
     const struct af_load *load = draft->question->load;
     const char **names = af_arena_array(draft->arena, load->missing_count + 1, sizeof *names);
     size_t count = 0;
-    for (size_t i = 0; names != NULL && i < load->missing_count; i++) {
+    for (size_t i = 0; i < load->missing_count; i++) {
         if (!af_is_one_of(load->missing[i].name, names, count))
             names[count++] = load->missing[i].name;
     }
@@ -282,7 +281,7 @@ static size_t collect_missing(struct af_proof_draft *draft)
         af_arena_array(draft->arena, binary->undefined_count + 1, sizeof *names);
     size_t count = 0;
     size_t unknown = 0;
-    for (size_t i = 0; names != NULL && i < binary->undefined_count; i++) {
+    for (size_t i = 0; i < binary->undefined_count; i++) {
         const struct af_undefined *wanted = &binary->undefined[i];
         if (wanted->weak)
             continue;
@@ -304,10 +303,9 @@ static void publish_unresolved(struct af_proof_draft *draft)
     const struct af_load *load = draft->question->load;
     const char **names =
         af_arena_array(draft->arena, load->unresolved_count + 1, sizeof *names);
-    for (size_t i = 0; names != NULL && i < load->unresolved_count; i++)
+    for (size_t i = 0; i < load->unresolved_count; i++)
         names[i] = load->unresolved[i].name;
-    if (names != NULL)
-        draft->proof->missing = (struct af_texts){names, load->unresolved_count};
+    draft->proof->missing = (struct af_texts){names, load->unresolved_count};
     af_proof_set(draft, AF_CHECK_SYMBOLS, AF_NO,
                  "all %zu are defined, but the bundled %s needs some that are not, "
                  "such as %s",
@@ -349,7 +347,7 @@ static void check_symbol_versions(struct af_proof_draft *draft)
     const char **bad =
         af_arena_array(draft->arena, binary->version_need_count + 1, sizeof *bad);
     size_t count = 0;
-    for (size_t i = 0; bad != NULL && i < binary->version_need_count; i++) {
+    for (size_t i = 0; i < binary->version_need_count; i++) {
         const struct af_version_need *need = &binary->version_needs[i];
         enum af_answer answer =
             draft->question->load == NULL
@@ -380,8 +378,6 @@ static void check_gpu(struct af_proof_draft *draft)
     const struct af_proof_question *question = draft->question;
     bool has_none = question->gpu_code == NULL && !question->binary->has_gpu_code;
     struct af_view *view = af_arena_alloc(draft->arena, sizeof *view);
-    if (view == NULL)
-        return;
     af_view_make(question->machine, question->arch, draft->arena, view);
     af_proof_gpu(has_none ? &none : question->gpu_code, question->kernels, view, draft->arena,
                  &draft->checks[AF_CHECK_GPU_CODE]);
@@ -426,7 +422,7 @@ static void say_built_for(struct af_proof_draft *draft)
         text = af_arena_format(draft->arena, "%s%s%s%s", text == NULL ? "torch " : text,
                                text == NULL ? "" : ", ", af_tables.torch[i].torch,
                                last == i ? "" : " to ");
-        if (last > i && text != NULL)
+        if (last > i)
             text = af_arena_format(draft->arena, "%s%s", text, af_tables.torch[last].torch);
         i = last;
     }
@@ -435,9 +431,8 @@ static void say_built_for(struct af_proof_draft *draft)
     draft->proof->built_for_source = text == NULL ? NULL : draft->built_for.source;
 }
 
-enum anyflash_status af_proof_make(const struct af_proof_question *question,
-                                   struct af_arena *arena, struct af_proof *out,
-                                   struct anyflash_error *err)
+void af_proof_make(const struct af_proof_question *question, struct af_arena *arena,
+                   struct af_proof *out)
 {
     struct af_proof proof = {.check_count = AF_PROOF_CHECK_COUNT};
     struct af_proof_draft draft = {
@@ -447,15 +442,10 @@ enum anyflash_status af_proof_make(const struct af_proof_question *question,
         .registers = AF_YES,
         .checks = af_arena_array(arena, AF_PROOF_CHECK_COUNT, sizeof *draft.checks),
     };
-    if (draft.checks == NULL)
-        return af_fail_memory(err);
     proof.checks = draft.checks;
     af_proof_symbol_needs_read(question->binary, &draft.wants);
-    enum anyflash_status status =
-        af_built_for_make(question->binary, &draft.wants, question->fitting_torch,
-                          question->stated_torch, arena, &draft.built_for, err);
-    if (status != ANYFLASH_OK)
-        return status;
+    af_built_for_make(question->binary, &draft.wants, question->fitting_torch,
+                      question->stated_torch, arena, &draft.built_for);
     check_format(&draft);
     check_machine(&draft);
     check_python(&draft);
@@ -468,8 +458,5 @@ enum anyflash_status af_proof_make(const struct af_proof_question *question,
     check_gpu(&draft);
     say_built_for(&draft);
     conclude(&draft);
-    if (arena->failed)
-        return af_fail_memory(err);
     *out = proof;
-    return ANYFLASH_OK;
 }

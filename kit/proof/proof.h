@@ -87,10 +87,9 @@ enum af_answer af_proof_worse(enum af_answer a, enum af_answer b);
 /*
  * Makes all checks. GPU checks that cannot be decided (no GPU, GPU code not read) are unknown,
  * with the reason, and do not affect `loads`; `answer` then equals `loads`. Texts are in the
- * arena. Fails with NO_MEMORY only.
+ * arena.
  */
-enum anyflash_status af_proof_make(const struct af_proof_question *question,
-                                   struct af_arena *arena, struct af_proof *out,
-                                   struct anyflash_error *err);
+void af_proof_make(const struct af_proof_question *question, struct af_arena *arena,
+                   struct af_proof *out);
 
 #endif

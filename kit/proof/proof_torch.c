@@ -338,11 +338,9 @@ static bool narrow(af_proof_torch_set *set, af_proof_torch_set by)
     return narrowed;
 }
 
-enum anyflash_status af_built_for_make(const struct af_binary *binary,
-                                       const struct af_proof_symbol_needs *wants,
-                                       af_proof_torch_set fitting, const char *stated,
-                                       struct af_arena *arena, struct af_built_for *out,
-                                       struct anyflash_error *err)
+void af_built_for_make(const struct af_binary *binary,
+                       const struct af_proof_symbol_needs *wants, af_proof_torch_set fitting,
+                       const char *stated, struct af_arena *arena, struct af_built_for *out)
 {
     af_proof_torch_set set = all_minors();
     af_proof_torch_set named = stated_minor(stated);
@@ -363,9 +361,8 @@ enum anyflash_status af_built_for_make(const struct af_binary *binary,
             af_arena_format(arena, "%s%s%s", bytes, bytes[0] != '\0' && by_name ? " and " : "",
                             by_name ? "its name" : ""),
     };
-    if (out->source != NULL && out->source[0] == '\0')
+    if (out->source[0] == '\0')
         out->source = "nothing in the file narrows this down";
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }
 
 /*

@@ -43,11 +43,9 @@ struct af_built_for {
  * of minors that export all torch symbols that the extension needs (all bits set: not known).
  * Texts are in the arena.
  */
-enum anyflash_status af_built_for_make(const struct af_binary *binary,
-                                       const struct af_proof_symbol_needs *wants,
-                                       af_proof_torch_set fitting, const char *stated,
-                                       struct af_arena *arena, struct af_built_for *out,
-                                       struct anyflash_error *err);
+void af_built_for_make(const struct af_binary *binary,
+                       const struct af_proof_symbol_needs *wants, af_proof_torch_set fitting,
+                       const char *stated, struct af_arena *arena, struct af_built_for *out);
 
 /*
  * Rows of af_tables.torch (bit i: row i) that export every function and object of

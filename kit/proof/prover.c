@@ -14,31 +14,29 @@
 #define FOLDER_FILES_MAX 4096u
 
 /* Finds the build in the table for options.torch. */
-static enum anyflash_status choose_torch(struct af_prover *prover, struct anyflash_error *err)
+static void choose_torch(struct af_prover *prover)
 {
     const char *arch = af_fact_text_or(&prover->options.machine->platform.arch, "x86_64");
     const char *platform = af_arena_format(prover->arena, "linux_%s", arch);
-    if (platform == NULL)
-        return af_fail_memory(err);
-    return af_catalog_torch_symbols_choose(&prover->symbols, prover->options.torch, platform,
-                                           prover->arena, &prover->choice, err);
+    af_catalog_torch_symbols_choose(&prover->symbols, prover->options.torch, platform,
+                                    prover->arena, &prover->choice, NULL);
 }
 
 /* Opens the libraries of the environment or of options.torch; none if neither is known. */
-static enum anyflash_status open_scope(struct af_prover *prover, struct anyflash_error *err)
+static void open_scope(struct af_prover *prover)
 {
     const struct af_prover_options *options = &prover->options;
     if (options->torch == NULL) {
         prover->has_scope = options->is_here;
-        return options->is_here ? af_scope_installed(options->machine, &prover->scope, err)
-                                : ANYFLASH_OK;
+        if (options->is_here)
+            af_scope_installed(options->machine, &prover->scope);
+        return;
     }
-    enum anyflash_status status = choose_torch(prover, err);
-    if (status != ANYFLASH_OK || prover->choice.build == NULL)
-        return status;
-    prover->has_scope = true;
-    return af_scope_of_torch(&prover->symbols, &prover->choice, options->machine,
-                             options->is_here, &prover->scope, err);
+    choose_torch(prover);
+    prover->has_scope = prover->choice.build != NULL;
+    if (prover->has_scope)
+        af_scope_of_torch(&prover->symbols, &prover->choice, options->machine, options->is_here,
+                          &prover->scope);
 }
 
 enum anyflash_status af_prover_open(const struct af_prover_options *options,
@@ -50,7 +48,8 @@ enum anyflash_status af_prover_open(const struct af_prover_options *options,
     if (status != ANYFLASH_OK)
         return status;
     out->has_symbols = true;
-    return open_scope(out, err);
+    open_scope(out);
+    return ANYFLASH_OK;
 }
 
 /* Whether the file is in the folder of the installed torch. */
@@ -62,9 +61,8 @@ static bool is_part_of_torch(const struct af_machine *machine, const char *file)
 }
 
 /* Adds what the session knows to the question, and makes the proof. */
-static enum anyflash_status ask(struct af_prover *prover, const struct af_facts *facts,
-                                const char *folder, struct af_proof_question *question,
-                                struct af_proof *out, struct anyflash_error *err)
+static void ask(struct af_prover *prover, const struct af_facts *facts, const char *folder,
+                struct af_proof_question *question, struct af_proof *out)
 {
     struct af_load load;
     question->binary = &facts->binary;
@@ -74,22 +72,17 @@ static enum anyflash_status ask(struct af_prover *prover, const struct af_facts 
     question->arch = prover->options.arch;
     question->fitting_torch = af_proof_torch_fitting(&prover->symbols, &facts->binary);
     if (prover->has_scope) {
-        enum anyflash_status status =
-            af_scope_load(&prover->scope, &facts->binary, folder, prover->arena, &load, err);
-        if (status != ANYFLASH_OK)
-            return status;
+        af_scope_load(&prover->scope, &facts->binary, folder, prover->arena, &load);
         question->scope = &prover->scope;
         question->load = &load;
     }
-    return af_proof_make(question, prover->arena, out, err);
+    af_proof_make(question, prover->arena, out);
 }
 
 /* Proves an extension whose facts have been read. */
-static enum anyflash_status prove_read(struct af_prover *prover,
-                                       const struct af_inspect_target *target,
-                                       const struct af_inspect_extension *extension,
-                                       const char *stated_torch, struct af_proof *out,
-                                       struct anyflash_error *err)
+static void prove_read(struct af_prover *prover, const struct af_inspect_target *target,
+                       const struct af_inspect_extension *extension, const char *stated_torch,
+                       struct af_proof *out)
 {
     const struct af_inspect_wheel *wheel = target->wheel;
     /* The wheel's tags describe its modules, not the libraries that it bundles. */
@@ -101,7 +94,7 @@ static enum anyflash_status prove_read(struct af_prover *prover,
         .is_torch = is_part_of_torch(prover->options.machine, extension->file),
     };
     prover->scope.takes_siblings = target->is_package || prover->options.in_packages;
-    return ask(prover, &extension->facts, extension->folder, &question, out, err);
+    ask(prover, &extension->facts, extension->folder, &question, out);
 }
 
 enum anyflash_status af_prover_prove(struct af_prover *prover, struct af_inspect_target *target,
@@ -112,10 +105,10 @@ enum anyflash_status af_prover_prove(struct af_prover *prover, struct af_inspect
     enum anyflash_status status = af_inspect_target_read(target, index, prover->arena, err);
     if (status == ANYFLASH_OK && prover->options.reads_kernels &&
         !is_part_of_torch(prover->options.machine, extension->file))
-        status = af_inspect_target_read_kernels(target, index, prover->arena, err);
-    if (status == ANYFLASH_OK && extension->problem == NULL)
-        return prove_read(prover, target, extension, stated_torch, out, err);
+        af_inspect_target_read_kernels(target, index, prover->arena);
     *out = (struct af_proof){.answer = AF_NO};
+    if (status == ANYFLASH_OK && extension->problem == NULL)
+        prove_read(prover, target, extension, stated_torch, out);
     return status;
 }
 
@@ -192,32 +185,27 @@ enum anyflash_status af_proof_obstacle_find(const struct af_prover_options *opti
         out->why =
             af_arena_text(arena, extension->problem != NULL ? extension->problem
                                                             : af_proof_objection(&proof));
-        status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
     }
     af_prover_release(&prover);
     return status;
 }
 
 /* Proves the file of the wheel; one that cannot be read proves nothing. */
-static enum anyflash_status prove_file(struct af_prover *prover, const char *path,
-                                       struct af_proved_wheel *known,
-                                       struct anyflash_error *err)
+static void prove_file(struct af_prover *prover, const char *path,
+                       struct af_proved_wheel *known)
 {
     struct af_inspect_target target = {.count = 0};
     struct af_proof_conclusion conclusion = {.loads = AF_UNKNOWN};
-    enum anyflash_status status = af_inspect_target_open(path, prover->arena, &target, err);
+    enum anyflash_status status = af_inspect_target_open(path, prover->arena, &target, NULL);
     struct af_proof *proofs = af_arena_array(prover->arena, target.count + 1, sizeof *proofs);
-    if (proofs == NULL)
-        status = af_fail_memory(err);
     for (size_t i = 0; status == ANYFLASH_OK && i < target.count; i++)
-        status = af_prover_prove(prover, &target, i, known->wheel->torch, &proofs[i], err);
+        status = af_prover_prove(prover, &target, i, known->wheel->torch, &proofs[i], NULL);
     if (status == ANYFLASH_OK)
         conclusion = af_proof_conclude(&target, proofs, prover->arena);
     known->loads = conclusion.loads;
     known->evidence = conclusion.reason;
     known->built_for = conclusion.built_for;
     af_inspect_target_close(&target);
-    return status == ANYFLASH_E_NO_MEMORY ? status : ANYFLASH_OK;
 }
 
 /* The wheels of the catalog whose files are in the folder; the array has space for all. */
@@ -233,7 +221,7 @@ static const struct af_catalog_wheel **list_wheels(const struct af_catalog *cata
     if (af_folder_list(arena, from, FOLDER_FILES_MAX, &files, &file_count, NULL, NULL) !=
         ANYFLASH_OK)
         file_count = 0;
-    for (size_t i = 0; wheels != NULL && file_count > 0 && i < catalog->count; i++)
+    for (size_t i = 0; file_count > 0 && i < catalog->count; i++)
         if (af_is_one_of(catalog->wheels[i].filename, files, file_count))
             wheels[(*count_out)++] = &catalog->wheels[i];
     return wheels;
@@ -250,21 +238,19 @@ enum anyflash_status af_proof_folder_wheels(const char *from, const struct af_ma
     struct af_prover prover = {.has_scope = false};
     size_t count;
     const struct af_catalog_wheel **wheels = list_wheels(catalog, from, arena, &count);
-    enum anyflash_status status = arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
-    if (status == ANYFLASH_OK && count > 0)
+    enum anyflash_status status = ANYFLASH_OK;
+    if (count > 0)
         status = af_fit_provable_wheels(catalog, machine, options, wheels, &count, arena, err);
     if (status != ANYFLASH_OK)
         return status;
     count = count < AF_PROOF_FOLDER_WHEELS_MAX ? count : AF_PROOF_FOLDER_WHEELS_MAX;
     struct af_proved_wheel *known = af_arena_array(arena, count + 1, sizeof *known);
-    if (known == NULL)
-        return af_fail_memory(err);
     if (count > 0)
         status = af_prover_open(&prover_options, arena, &prover, err);
     for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
         const char *path = af_path_join(arena, from, wheels[i]->filename);
         known[i].wheel = wheels[i];
-        status = path == NULL ? af_fail_memory(err) : prove_file(&prover, path, &known[i], err);
+        prove_file(&prover, path, &known[i]);
     }
     af_prover_release(&prover);
     *known_out = known;

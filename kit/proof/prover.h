@@ -47,7 +47,7 @@ struct af_prover {
 /*
  * Opens a session. Without options.torch the libraries are those of the environment if is_here
  * is set; else they are not known (has_scope is false) and the checks that need them answer
- * "unknown". Fails with NO_MEMORY, or INTERNAL when embedded data is damaged. Release the
+ * "unknown". Fails with INTERNAL when embedded data is damaged. Release the
  * session also after a failure.
  */
 enum anyflash_status af_prover_open(const struct af_prover_options *options,
@@ -58,7 +58,7 @@ enum anyflash_status af_prover_open(const struct af_prover_options *options,
  * Reads the facts of extension `index` of the target, and proves it. `stated_torch` ("2.8") is
  * the torch that the extension is said to be built for; NULL: the one that its wheel states, if
  * any. An extension that cannot be read gets its `problem`, the answer NO and no checks. Fails
- * with NO_MEMORY, or with IO if a wheel cannot be unpacked.
+ * with IO if a wheel cannot be unpacked.
  */
 enum anyflash_status af_prover_prove(struct af_prover *prover, struct af_inspect_target *target,
                                      size_t index, const char *stated_torch,

@@ -106,7 +106,7 @@ static void put(const struct af_catalog_torch_choice *choice,
     const struct af_catalog_torch_library *row = &build->libraries[place];
     const char **needed = af_arena_array(arena, row->needed.count + 1, sizeof *needed);
     size_t count = 0;
-    for (size_t i = 0; needed != NULL && i < row->needed.count; i++) {
+    for (size_t i = 0; i < row->needed.count; i++) {
         needed[count] = asked_as(choice, row->needed.items[i]);
         count += needed[count] != NULL;
     }
@@ -132,15 +132,14 @@ void af_proof_torch_stock_fill(const struct af_catalog_torch_symbols *symbols,
     struct af_proof_torch_table_library *libraries =
         af_arena_array(arena, capacity + 1, sizeof *libraries);
     size_t count = 0;
-    for (size_t i = 0; libraries != NULL && i < build->libraries_count; i++) {
+    for (size_t i = 0; i < build->libraries_count; i++) {
         const struct af_catalog_torch_library *row = &build->libraries[i];
         if (af_catalog_torch_library_is_own(row)
                 ? cuda != NULL || !af_catalog_torch_library_is_cuda(row)
                 : cuda == build)
             put(choice, build, i, arena, &libraries[count++]);
     }
-    for (size_t i = 0;
-         libraries != NULL && cuda != NULL && cuda != build && i < cuda->libraries_count; i++) {
+    for (size_t i = 0; cuda != NULL && cuda != build && i < cuda->libraries_count; i++) {
         if (!af_catalog_torch_library_is_own(&cuda->libraries[i]))
             put(choice, cuda, i, arena, &libraries[count++]);
     }
@@ -156,8 +155,6 @@ struct af_module *af_proof_torch_table_library_new(
         if (strcmp(library->name, name) != 0 && strcmp(library->file, name) != 0)
             continue;
         struct stocked *self = af_arena_alloc(arena, sizeof *self);
-        if (self == NULL)
-            return NULL;
         *self = (struct stocked){
             .module = {.library = {.name = library->name,
                                    .path = library->file,
@@ -296,12 +293,10 @@ static struct af_module *make(struct af_arena *arena, const struct af_machine *m
                               const char *name, const struct af_library_kind *kind)
 {
     struct named *self = af_arena_alloc(arena, sizeof *self);
-    if (self == NULL)
-        return NULL;
     self->module.library =
         (struct af_library){.name = af_arena_text(arena, name), .kind = kind, .source = self};
     self->machine = machine;
-    return self->module.library.name == NULL ? NULL : &self->module;
+    return &self->module;
 }
 
 struct af_module *af_system_program(struct af_arena *arena, const struct af_machine *machine)
@@ -312,8 +307,7 @@ struct af_module *af_system_program(struct af_arena *arena, const struct af_mach
 struct af_module *af_foreign_library(struct af_arena *arena, const char *name)
 {
     struct af_module *module = make(arena, NULL, name, &named_kind);
-    if (module != NULL)
-        ((struct named *)module->library.source)->is_foreign = true;
+    ((struct named *)module->library.source)->is_foreign = true;
     return module;
 }
 
@@ -326,8 +320,6 @@ struct af_module *af_system_library(struct af_arena *arena, const struct af_mach
     static const char *const foreign[] = {"libgomp.so.", "libquadmath.so.", "libz.so.",
                                           "libcu",       "libnv",           "libnccl.so."};
     struct af_module *module = make(arena, machine, name, &named_kind);
-    if (module == NULL)
-        return NULL;
     struct named *self = module->library.source;
     self->is_system = af_starts_with_any(name, versioned, AF_COUNT(versioned));
     self->is_foreign = af_starts_with_any(name, foreign, AF_COUNT(foreign));

@@ -34,8 +34,8 @@ struct af_proof_torch_table_libraries {
 };
 
 /*
- * Fills *out with all libraries of the chosen build, allocated in `arena`; check arena->failed
- * afterwards. choice->build must be set.
+ * Fills *out with all libraries of the chosen build, allocated in `arena`.
+ * choice->build must be set.
  */
 void af_proof_torch_stock_fill(const struct af_catalog_torch_symbols *symbols,
                                const struct af_catalog_torch_choice *choice,

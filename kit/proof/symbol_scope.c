@@ -29,14 +29,14 @@ static void find_fallbacks(const struct af_machine *machine, struct af_loader *l
         const char **names = NULL;
         size_t count = 0;
         const char *nvidia = af_path_join(loader->arena, sites->value.list.items[s], "nvidia");
-        if (nvidia == NULL || af_folder_list(loader->arena, nvidia, NVIDIA_FOLDERS_MAX, &names,
-                                             &count, NULL, NULL) != ANYFLASH_OK)
+        if (af_folder_list(loader->arena, nvidia, NVIDIA_FOLDERS_MAX, &names, &count, NULL,
+                           NULL) != ANYFLASH_OK)
             continue;
         if (loader->fallbacks == NULL) {
             capacity = count;
             loader->fallbacks = af_arena_array(loader->arena, capacity + 1, sizeof(char *));
         }
-        for (size_t i = 0; loader->fallbacks != NULL && i < count; i++) {
+        for (size_t i = 0; i < count; i++) {
             if (loader->fallback_count < capacity)
                 loader->fallbacks[loader->fallback_count++] =
                     af_arena_format(loader->arena, "%s/%s/lib", nvidia, names[i]);
@@ -167,8 +167,6 @@ static void publish(struct af_scope *scope, const struct work *work)
         af_arena_array(&scope->arena, work->list.count + 1, sizeof *scope->libraries);
     scope->missing =
         af_arena_array(&scope->arena, work->missing.count + 1, sizeof *scope->missing);
-    if (scope->arena.failed)
-        return;
     memcpy(scope->libraries, work->list.items, work->list.count * sizeof *scope->libraries);
     memcpy(scope->missing, work->missing.items, work->missing.count * sizeof *scope->missing);
     scope->count = work->list.count;
@@ -229,56 +227,42 @@ static void read_torch(struct af_scope *scope, const char *version)
     }
 }
 
-/*
- * Makes an empty scope with its loader, and the working memory of the walk; NULL if memory runs
- * out.
- */
+/* Makes an empty scope with its loader, and the working memory of the walk. */
 static struct work *begin(const struct af_machine *machine, struct af_scope *scope)
 {
     *scope = (struct af_scope){.global_count = 0};
     af_arena_init(&scope->arena);
     struct work *work = af_arena_alloc(&scope->arena, sizeof *work);
     scope->loader = af_arena_alloc(&scope->arena, sizeof *scope->loader);
-    if (scope->arena.failed)
-        return NULL;
     fill_loader(machine, scope, scope->loader);
     return work;
 }
 
-static enum anyflash_status finish(const struct af_machine *machine, struct af_scope *scope,
-                                   struct work *work, const char *version,
-                                   struct anyflash_error *err)
+static void finish(const struct af_machine *machine, struct af_scope *scope, struct work *work,
+                   const char *version)
 {
     load_process(machine, scope, work);
     publish(scope, work);
-    if (!scope->arena.failed)
-        read_torch(scope, version);
-    return scope->arena.failed ? af_fail_memory(err) : ANYFLASH_OK;
+    read_torch(scope, version);
 }
 
-enum anyflash_status af_scope_installed(const struct af_machine *machine, struct af_scope *out,
-                                        struct anyflash_error *err)
+void af_scope_installed(const struct af_machine *machine, struct af_scope *out)
 {
     struct work *work = begin(machine, out);
-    if (work == NULL)
-        return af_fail_memory(err);
-    return finish(machine, out, work, af_fact_text_or(&machine->torch.version, NULL), err);
+    finish(machine, out, work, af_fact_text_or(&machine->torch.version, NULL));
 }
 
-enum anyflash_status af_scope_of_torch(const struct af_catalog_torch_symbols *symbols,
-                                       const struct af_catalog_torch_choice *choice,
-                                       const struct af_machine *machine, bool is_here,
-                                       struct af_scope *out, struct anyflash_error *err)
+void af_scope_of_torch(const struct af_catalog_torch_symbols *symbols,
+                       const struct af_catalog_torch_choice *choice,
+                       const struct af_machine *machine, bool is_here, struct af_scope *out)
 {
     struct work *work = begin(machine, out);
     struct af_proof_torch_table_libraries *stock = af_arena_alloc(&out->arena, sizeof *stock);
-    if (work == NULL || stock == NULL)
-        return af_fail_memory(err);
     af_proof_torch_stock_fill(symbols, choice, &out->arena, stock);
     out->loader->stock = stock;
     out->loader->record = is_here ? NULL : machine;
     out->loader->fallback_count = 0;
-    return finish(machine, out, work, choice->version, err);
+    finish(machine, out, work, choice->version);
 }
 
 void af_scope_release(struct af_scope *scope)
@@ -421,7 +405,7 @@ static void find_unresolved(const struct af_load *load, const struct af_module *
     struct af_dynamic file = *module->file;
     const unsigned char *marks = af_dynamic_relocated(&file, arena);
     struct af_symbol symbol;
-    for (size_t i = 0; marks != NULL && i < file.symbol_count; i++) {
+    for (size_t i = 0; i < file.symbol_count; i++) {
         if (*count < AF_UNRESOLVED_MAX && marks[i] != 0 &&
             af_dynamic_symbol(&file, i, &symbol) && symbol.is_undefined && !symbol.is_weak &&
             af_load_defines(load, symbol.name, symbol.version.name) == AF_NO)
@@ -442,19 +426,14 @@ static void find_all_unresolved(struct af_arena *arena, struct load_work *work,
     load->unresolved = work->unresolved;
 }
 
-enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binary *binary,
-                                   const char *folder, struct af_arena *arena,
-                                   struct af_load *out, struct anyflash_error *err)
+void af_scope_load(struct af_scope *scope, const struct af_binary *binary, const char *folder,
+                   struct af_arena *arena, struct af_load *out)
 {
     struct af_module *root = af_arena_alloc(arena, sizeof *root);
     struct load_work *work = af_arena_alloc(arena, sizeof *work);
-    if (arena->failed)
-        return af_fail_memory(err);
     make_root(binary, folder, root);
     load_files(scope, arena, root, work);
     make_order(scope, &root->library, work);
-    if (arena->failed || scope->arena.failed)
-        return af_fail_memory(err);
     *out = (struct af_load){.order = work->order,
                             .count = work->count,
                             .missing = work->missing.items,
@@ -462,5 +441,4 @@ enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binar
                             .sibling = scope->loader->sibling};
     if (work->missing.count == 0)
         find_all_unresolved(arena, work, out);
-    return arena->failed ? af_fail_memory(err) : ANYFLASH_OK;
 }

@@ -18,7 +18,7 @@
 #ifndef AF_KIT_PROOF_SYMBOL_SCOPE_H
 #define AF_KIT_PROOF_SYMBOL_SCOPE_H
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/catalog/torch_symbols.h"
 #include "kit/formats/binary.h"
 #include "kit/machine/machine.h"
@@ -85,22 +85,19 @@ struct af_scope {
 
 /*
  * Makes the scope of the environment that `machine` was probed from on this system. Files that
- * cannot be read are left out and named in `problem`. Fails with NO_MEMORY only. Release it
- * with af_scope_release(), also after a failure.
+ * cannot be read are left out and named in `problem`. Release it with af_scope_release().
  */
-enum anyflash_status af_scope_installed(const struct af_machine *machine, struct af_scope *out,
-                                        struct anyflash_error *err);
+void af_scope_installed(const struct af_machine *machine, struct af_scope *out);
 
 /*
  * Makes the scope of a torch that is not installed. torch's libraries come from the table, from
  * the build of `choice` (which must have one). The interpreter and the C and C++ libraries come
  * from the files of this system with `is_here`, else from the record `machine`. `symbols` must
- * outlive the scope. Fails with NO_MEMORY only; release as above.
+ * outlive the scope. Release as above.
  */
-enum anyflash_status af_scope_of_torch(const struct af_catalog_torch_symbols *symbols,
-                                       const struct af_catalog_torch_choice *choice,
-                                       const struct af_machine *machine, bool is_here,
-                                       struct af_scope *out, struct anyflash_error *err);
+void af_scope_of_torch(const struct af_catalog_torch_symbols *symbols,
+                       const struct af_catalog_torch_choice *choice,
+                       const struct af_machine *machine, bool is_here, struct af_scope *out);
 void af_scope_release(struct af_scope *scope);
 
 /* The loaded library called `name`, or NULL. */
@@ -138,9 +135,8 @@ struct af_load {
  * is or will be in `folder` (for $ORIGIN; NULL: not known). Files that are mapped on the way
  * stay mapped until the scope is released; they do not change what other extensions find.
  */
-enum anyflash_status af_scope_load(struct af_scope *scope, const struct af_binary *binary,
-                                   const char *folder, struct af_arena *arena,
-                                   struct af_load *out, struct anyflash_error *err);
+void af_scope_load(struct af_scope *scope, const struct af_binary *binary, const char *folder,
+                   struct af_arena *arena, struct af_load *out);
 
 /*
  * Whether the symbol is defined, searched in the loader's order: a name without version matches

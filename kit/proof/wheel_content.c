@@ -63,8 +63,6 @@ static void add(struct comparing *comparing, enum af_content_kind kind, struct a
     }
     const char *text = af_arena_text_n(comparing->arena, name.data, name.len);
     text = af_text_scrub(comparing->arena, text, NAME_BYTES);
-    if (text == NULL)
-        return;
     for (size_t i = 0; i < content->count; i++)
         if (comparing->findings[i].kind == kind &&
             strcmp(comparing->findings[i].name, text) == 0)
@@ -150,7 +148,6 @@ static bool is_program(struct comparing *comparing, const struct af_zip_member *
         return false;
     enum anyflash_status status = af_zip_read_start(&comparing->target->archive->zip, member,
                                                     comparing->arena, 4, &start, NULL);
-    comparing->arena->failed = comparing->arena->failed || status == ANYFLASH_E_NO_MEMORY;
     for (size_t i = 0; status == ANYFLASH_OK && i < AF_COUNT(starts); i++)
         if (start.len >= strlen(starts[i]) &&
             memcmp(start.data, starts[i], strlen(starts[i])) == 0)
@@ -263,7 +260,7 @@ static bool is_compiled_alone(struct comparing *comparing, const char *path)
     const char *source =
         af_arena_format(comparing->arena, "%.*s%.*s.py", (int)(before - folder_len), path,
                         (int)strcspn(name, "."), name);
-    return source != NULL && af_zip_find(&comparing->target->archive->zip, source) == NULL;
+    return af_zip_find(&comparing->target->archive->zip, source) == NULL;
 }
 
 /*
@@ -464,7 +461,6 @@ static bool read_info(struct comparing *comparing, const char *file, struct af_s
     enum anyflash_status status = member == NULL ? ANYFLASH_E_NOT_FOUND
                                                  : af_zip_read(zip, member, comparing->arena,
                                                                INFO_BYTES_MAX, text_out, NULL);
-    comparing->arena->failed = comparing->arena->failed || status == ANYFLASH_E_NO_MEMORY;
     *is_long_out = status == ANYFLASH_E_LIMIT;
     return status == ANYFLASH_OK;
 }
@@ -553,9 +549,9 @@ static bool is_open_folder(struct af_arena *arena, const char *path)
                                           "/sys/",       "/usr/tmp/", "/private/"};
     struct af_span part;
     const char *plain = "/";
-    while (plain != NULL && next_part(&path, &part))
+    while (next_part(&path, &part))
         plain = af_arena_format(arena, "%s%.*s/", plain, (int)part.len, part.data);
-    for (size_t i = 0; plain != NULL && i < AF_COUNT(folders); i++)
+    for (size_t i = 0; i < AF_COUNT(folders); i++)
         if (af_starts_with(plain, folders[i]))
             return true;
     return false;
@@ -607,9 +603,7 @@ static void compare_run_path(struct comparing *comparing,
     for (const char *at = run_path; at != NULL;) {
         size_t len = strcspn(at, ":");
         const char *element = af_arena_text_n(comparing->arena, at, len);
-        enum af_content_kind kind = element == NULL
-                                        ? AF_CONTENT_KIND_COUNT
-                                        : run_path_kind(comparing->arena, element, depth);
+        enum af_content_kind kind = run_path_kind(comparing->arena, element, depth);
         if (kind != AF_CONTENT_KIND_COUNT)
             add(comparing, kind, name, len == 0 ? "the current folder" : element);
         at = at[len] == ':' ? at + len + 1 : NULL;
@@ -622,7 +616,7 @@ static void compare_needed(struct comparing *comparing, const struct af_inspect_
     const struct af_texts *needed = &one->facts.binary.needed;
     const struct af_span name = {one->member->name, strlen(one->member->name)};
     for (size_t i = 0; i < needed->count; i++)
-        if (needed->items[i] != NULL && strchr(needed->items[i], '/') != NULL)
+        if (strchr(needed->items[i], '/') != NULL)
             add(comparing, AF_CONTENT_RUN_PATH, name, needed->items[i]);
 }
 
@@ -639,16 +633,13 @@ static void compare_run_paths(struct comparing *comparing)
     }
 }
 
-enum anyflash_status af_content_find(const struct af_inspect_target *target,
-                                     struct af_arena *arena, struct af_content *out,
-                                     struct anyflash_error *err)
+void af_content_find(const struct af_inspect_target *target, struct af_arena *arena,
+                     struct af_content *out)
 {
     struct af_content content = {.package = NULL};
     struct comparing *comparing = af_arena_alloc(arena, sizeof *comparing);
     struct af_content_finding *findings =
         af_arena_array(arena, AF_CONTENT_FINDINGS_MAX, sizeof *findings);
-    if (arena->failed)
-        return af_fail_memory(err);
     *comparing = (struct comparing){
         .arena = arena, .target = target, .content = &content, .findings = findings};
     if (target->wheel->has_name)
@@ -666,8 +657,5 @@ enum anyflash_status af_content_find(const struct af_inspect_target *target,
     compare_entry_points(comparing);
     compare_run_paths(comparing);
     content.findings = findings;
-    if (arena->failed)
-        return af_fail_memory(err);
     *out = content;
-    return ANYFLASH_OK;
 }

@@ -74,11 +74,10 @@ struct af_content {
  * Compares the members of an open wheel with the list of its package, which its file name
  * says. Run paths are compared for the extensions whose facts have been read completely. The
  * first bytes of members are read only if the wheel is a file on this machine, not behind an
- * address. Fails with NO_MEMORY. `target->wheel` must not be NULL.
+ * address. `target->wheel` must not be NULL.
  */
-enum anyflash_status af_content_find(const struct af_inspect_target *target,
-                                     struct af_arena *arena, struct af_content *out,
-                                     struct anyflash_error *err);
+void af_content_find(const struct af_inspect_target *target, struct af_arena *arena,
+                     struct af_content *out);
 
 /*
  * Whether a wheel may be installed or handed on, by what it contains beside its package. One
@@ -94,12 +93,11 @@ struct af_content_refusal {
 /*
  * Decides for findings that are known. `allowed` are the names that the user allowed
  * (--allow-content); a wheel with more refused findings than can be listed is refused
- * whatever is allowed. Fails with NO_MEMORY.
+ * whatever is allowed.
  */
-enum anyflash_status af_content_refuse(const struct af_content *content, const char *filename,
-                                       const struct af_texts *allowed, struct af_arena *arena,
-                                       struct af_content_refusal *out,
-                                       struct anyflash_error *err);
+void af_content_refuse(const struct af_content *content, const char *filename,
+                       const struct af_texts *allowed, struct af_arena *arena,
+                       struct af_content_refusal *out);
 
 /*
  * Opens the wheel at `path`, reads its libraries and decides. Fails as

@@ -13,9 +13,7 @@ union head {
 
 static void *memory_get(int size_bytes)
 {
-    union head *head = af_mem_alloc(sizeof *head + (size_t)size_bytes);
-    if (head == NULL)
-        return NULL;
+    union head *head = af_memory_alloc(sizeof *head + (size_t)size_bytes);
     head->size_bytes = (size_t)size_bytes;
     return head + 1;
 }
@@ -23,15 +21,13 @@ static void *memory_get(int size_bytes)
 static void memory_free(void *memory)
 {
     if (memory != NULL)
-        af_mem_free((union head *)memory - 1);
+        af_memory_free((union head *)memory - 1);
 }
 
 static void *memory_resize(void *memory, int size_bytes)
 {
     union head *head =
-        af_mem_resize((union head *)memory - 1, sizeof *head + (size_t)size_bytes);
-    if (head == NULL)
-        return NULL;
+        af_memory_resize((union head *)memory - 1, sizeof *head + (size_t)size_bytes);
     head->size_bytes = (size_t)size_bytes;
     return head + 1;
 }
@@ -77,7 +73,7 @@ enum anyflash_status af_database_fail(const struct af_state *state, struct anyfl
     char said[120];
     int code = state->database == NULL ? SQLITE_NOMEM : sqlite3_errcode(state->database);
     if (code == SQLITE_NOMEM)
-        return af_fail_memory(err);
+        af_memory_end();
     const char *text = sqlite3_errmsg(state->database);
     af_text_quote(shown, sizeof shown, state->path, strlen(state->path));
     af_text_quote(said, sizeof said, text, strlen(text));
@@ -109,7 +105,7 @@ const char *af_database_text(sqlite3_stmt *statement, int at, struct af_arena *a
 {
     const unsigned char *text = sqlite3_column_text(statement, at);
     if (text == NULL && sqlite3_column_type(statement, at) != SQLITE_NULL)
-        arena->failed = true; /* only an allocation can have failed here */
+        af_memory_end(); /* only an allocation can have failed here */
     return af_arena_text(arena, (const char *)text);
 }
 

@@ -16,12 +16,11 @@ struct af_state {
 };
 
 /*
- * Makes SQLite allocate through mem.h, so that tests can make allocations fail. Has an effect
- * only before SQLite is first used.
+ * Makes SQLite allocate through memory.h. Has an effect only before SQLite is first used.
  */
 void af_database_start(void);
 
-/* Fails with SQLite's last error: NO_MEMORY, DATA (corrupt) or IO. */
+/* Fails with SQLite's last error: DATA (corrupt) or IO. */
 enum anyflash_status af_database_fail(const struct af_state *state, struct anyflash_error *err);
 
 /* Runs SQL statements that return no rows. */
@@ -34,7 +33,7 @@ bool af_database_prepare(struct af_state *state, const char *sql, sqlite3_stmt *
 /* Binds a text that must live until the statement is done; NULL binds SQL's NULL. */
 bool af_database_bind(sqlite3_stmt *statement, int at, const char *text);
 
-/* A copy of column `at` in the arena; NULL for SQL's NULL, or if memory runs out. */
+/* A copy of column `at` in the arena; NULL for SQL's NULL. */
 const char *af_database_text(sqlite3_stmt *statement, int at, struct af_arena *arena);
 
 /* The first column of the first row that `sql` returns; -1 without one, or on failure. */

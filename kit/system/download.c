@@ -113,8 +113,7 @@ static enum anyflash_status part_open(const char *path, struct part *part_out,
     af_text_quote(part.shown, sizeof part.shown, path, strlen(path));
     part.path = af_arena_text(&part.arena, path);
     part.part_path = af_arena_format(&part.arena, "%s.part", path);
-    enum anyflash_status status =
-        part.arena.failed ? af_fail_memory(err) : open_file(&part, err);
+    enum anyflash_status status = open_file(&part, err);
     if (status == ANYFLASH_OK && !is_current(&part)) {
         close(part.fd);
         status = open_file(&part, err);
@@ -162,7 +161,7 @@ static enum anyflash_status part_check_disk_space(const struct part *part, uint6
 static void sync_folder(struct part *part)
 {
     const char *folder = af_path_folder(&part->arena, part->path);
-    int fd = folder != NULL ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return;
     fsync(fd);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/base/text.h"
 
 #define FIRST_BYTES 4096u
@@ -72,11 +72,8 @@ static enum anyflash_status read_all(int fd, const char *path, size_t size_hint,
     if (size_bytes > max_bytes + 1)
         size_bytes = max_bytes + 1;
     for (;;) {
-        char *data = af_mem_resize(content->data, size_bytes + 1);
-        if (data == NULL)
-            return af_fail_memory(err);
-        content->data = data;
-        ssize_t got = read(fd, data + content->len, size_bytes - content->len);
+        content->data = af_memory_resize(content->data, size_bytes + 1);
+        ssize_t got = read(fd, content->data + content->len, size_bytes - content->len);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -110,10 +107,7 @@ static enum anyflash_status keep(struct af_arena *arena, const char *path, size_
         return fail_large(err, path, max_bytes);
     if (len > max_bytes)
         len = max_bytes;
-    char *copy = af_arena_text_n(arena, content->data, len);
-    if (copy == NULL)
-        return af_fail_memory(err);
-    *content_out = (struct af_span){copy, len};
+    *content_out = (struct af_span){af_arena_text_n(arena, content->data, len), len};
     return ANYFLASH_OK;
 }
 
@@ -133,9 +127,7 @@ static enum anyflash_status read_opened(struct af_arena *arena, int fd,
     close(fd);
     if (status == ANYFLASH_OK)
         status = keep(arena, name, max_bytes, start_only, &content, content_out, err);
-    if (status == ANYFLASH_E_NO_MEMORY)
-        arena->failed = true;
-    af_mem_free(content.data);
+    af_memory_free(content.data);
     return status;
 }
 
@@ -231,8 +223,8 @@ static enum anyflash_status read_pieces(int fd, const char *name, uint64_t max_b
 {
     uint64_t total = 0;
     size_t len = 1;
-    char *piece = af_mem_alloc(PIECE_BYTES);
-    enum anyflash_status status = piece == NULL ? af_fail_memory(err) : ANYFLASH_OK;
+    char *piece = af_memory_alloc(PIECE_BYTES);
+    enum anyflash_status status = ANYFLASH_OK;
     while (status == ANYFLASH_OK && len > 0) {
         status = read_piece(fd, name, piece, &len, err);
         if (status != ANYFLASH_OK || len == 0)
@@ -242,7 +234,7 @@ static enum anyflash_status read_pieces(int fd, const char *name, uint64_t max_b
         if (total > max_bytes)
             status = fail_large(err, name, max_bytes);
     }
-    af_mem_free(piece);
+    af_memory_free(piece);
     return status;
 }
 
@@ -384,8 +376,6 @@ enum anyflash_status af_file_check_owners(struct af_arena *arena, const char *fo
     while (status == ANYFLASH_OK && strcmp(above, "/") != 0 && strcmp(above, ".") != 0) {
         struct stat facts;
         above = af_path_folder(arena, above);
-        if (above == NULL)
-            return af_fail_memory(err);
         if (stat(above, &facts) != 0)
             continue;
         if (facts.st_uid != geteuid() && !is_of_system(facts.st_uid))
@@ -410,7 +400,7 @@ const char *af_file_find(struct af_arena *arena, const char *folder, const char 
     folder = af_file_real_path(arena, folder);
     for (int i = 0; folder != NULL && i < FOLDERS_MAX; i++) {
         const char *path = af_path_join(arena, folder, name);
-        if (path == NULL || af_file_is_regular(path))
+        if (af_file_is_regular(path))
             return path;
         if (!upwards || strcmp(folder, "/") == 0)
             return NULL;
@@ -431,23 +421,17 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-bool af_file_names_add(struct af_file_names *names, const char *name)
+void af_file_names_add(struct af_file_names *names, const char *name)
 {
     if (names->count == names->capacity) {
-        size_t capacity = names->capacity == 0 ? 64 : names->capacity * 2;
-        const char **larger = af_mem_resize(names->items, capacity * sizeof *larger);
-        if (larger == NULL)
-            return false;
-        names->items = larger;
-        names->capacity = capacity;
+        names->capacity = names->capacity == 0 ? 64 : names->capacity * 2;
+        names->items = af_memory_resize(names->items, names->capacity * sizeof *names->items);
     }
-    if (name != NULL)
-        names->items[names->count++] = name;
-    return name != NULL;
+    names->items[names->count++] = name;
 }
 
 /* Reads at most `max_count` names; *cut_out: there are more. */
-static bool read_names(DIR *stream, struct af_arena *arena, size_t max_count,
+static void read_names(DIR *stream, struct af_arena *arena, size_t max_count,
                        struct af_file_names *names, bool *cut_out)
 {
     struct dirent *entry;
@@ -456,10 +440,9 @@ static bool read_names(DIR *stream, struct af_arena *arena, size_t max_count,
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         *cut_out = names->count == max_count;
-        if (!*cut_out && !af_file_names_add(names, af_arena_text(arena, entry->d_name)))
-            return false;
+        if (!*cut_out)
+            af_file_names_add(names, af_arena_text(arena, entry->d_name));
     }
-    return true;
 }
 
 enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
@@ -472,19 +455,14 @@ enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
     DIR *stream = opendir(folder);
     if (stream == NULL)
         return fail_errno(err, "list", folder, errno);
-    bool good = read_names(stream, arena, max_count, &names, &is_cut);
+    read_names(stream, arena, max_count, &names, &is_cut);
     closedir(stream);
-    const char **kept = good ? af_arena_array(arena, names.count + 1, sizeof *kept) : NULL;
-    if (kept == NULL) {
-        arena->failed = true;
-        af_mem_free(names.items);
-        return af_fail_memory(err);
-    }
+    const char **kept = af_arena_array(arena, names.count + 1, sizeof *kept);
     if (names.count > 0) {
         qsort(names.items, names.count, sizeof *names.items, compare_names);
         memcpy(kept, names.items, names.count * sizeof *kept);
     }
-    af_mem_free(names.items);
+    af_memory_free(names.items);
     *names_out = kept;
     *count_out = names.count;
     if (cut_out != NULL)

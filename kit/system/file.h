@@ -11,16 +11,16 @@
 #define AF_KIT_SYSTEM_FILE_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
 #include "kit/base/json.h"
+#include "kit/base/memory.h"
 #include "kit/base/sha256.h"
 #include "kit/base/text.h"
 
 /*
  * Reads a whole regular file of at most `max_bytes` into the arena, followed by a NUL. Fails
- * with NOT_FOUND (no such file), IO (any other system error, not a regular file), LIMIT (larger
- * than max_bytes) or NO_MEMORY (then the arena has failed, too); the message names the path.
- * Files of /proc and /sys, whose size is reported as 0, are read to their end.
+ * with NOT_FOUND (no such file), IO (any other system error, not a regular file) or LIMIT
+ * (larger than max_bytes); the message names the path. Files of /proc and /sys, whose size is
+ * reported as 0, are read to their end.
  */
 enum anyflash_status af_file_read(struct af_arena *arena, const char *path, size_t max_bytes,
                                   struct af_span *content_out, struct anyflash_error *err);
@@ -97,7 +97,7 @@ const char *af_file_real_path(struct af_arena *arena, const char *path);
 
 /*
  * The path of the regular file `name` in `folder`, or (`upwards`) in the nearest of at most 64
- * folders above it; NULL: not found, or the arena has failed.
+ * folders above it; NULL: not found.
  */
 const char *af_file_find(struct af_arena *arena, const char *folder, const char *name,
                          bool upwards);
@@ -107,13 +107,13 @@ const char *af_file_link_text(struct af_arena *arena, const char *path);
 
 /* Texts in a list that grows on the heap. Empty when zero-initialised. */
 struct af_file_names {
-    const char **items; /* release with af_mem_free() */
+    const char **items; /* release with af_memory_free() */
     size_t count;
     size_t capacity;
 };
 
-/* Adds `name` to the end; false if memory runs out or `name` is NULL. */
-bool af_file_names_add(struct af_file_names *names, const char *name);
+/* Adds `name` to the end. */
+void af_file_names_add(struct af_file_names *names, const char *name);
 
 /*
  * Names in a folder without "." and "..", sorted by bytes, at most `max_count`. If there are

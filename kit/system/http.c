@@ -464,9 +464,7 @@ static enum anyflash_status start(const struct exchange *exchange, struct af_chi
     struct af_text settings = {0};
     enum anyflash_status status = ANYFLASH_OK;
     add_settings(&settings, exchange);
-    if (settings.failed)
-        status = af_fail_memory(exchange->err);
-    else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         status = af_fail(exchange->err, ANYFLASH_E_IO, "cannot create a socket: %s",
                          strerror(errno));
     if (status == ANYFLASH_OK) {
@@ -622,9 +620,9 @@ enum anyflash_status af_http_get(const struct af_http *http,
 static enum anyflash_status collect(void *context, const void *bytes, size_t len,
                                     struct anyflash_error *err)
 {
-    struct af_text *text = context;
-    af_text_add_n(text, bytes, len);
-    return text->failed ? af_fail_memory(err) : ANYFLASH_OK;
+    (void)err;
+    af_text_add_n(context, bytes, len);
+    return ANYFLASH_OK;
 }
 
 enum anyflash_status af_http_get_bytes(const struct af_http *http, const char *url,
@@ -640,13 +638,9 @@ enum anyflash_status af_http_get_bytes(const struct af_http *http, const char *u
                                       .body = collect,
                                       .context = &text};
     enum anyflash_status status = af_http_get(http, &request, answer_out, err);
-    if (status == ANYFLASH_OK) {
-        const char *bytes = af_arena_text_n(arena, af_text_get(&text), text.len);
-        if (bytes == NULL)
-            status = af_fail_memory(err);
-        else
-            *bytes_out = (struct af_span){bytes, text.len};
-    }
+    if (status == ANYFLASH_OK)
+        *bytes_out =
+            (struct af_span){af_arena_text_n(arena, af_text_get(&text), text.len), text.len};
     af_text_release(&text);
     return status;
 }

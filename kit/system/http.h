@@ -12,7 +12,7 @@
 #define AF_KIT_SYSTEM_HTTP_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/base/url.h"
 
 #define AF_HTTP_REDIRECTS_MAX 5

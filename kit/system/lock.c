@@ -139,8 +139,6 @@ enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const 
     int fd = -1;
     *lock = (struct af_lock){.path = af_path_join(arena, site, ".anyflash.lock")};
     struct stat facts;
-    if (lock->path == NULL)
-        return af_fail_memory(err);
     lock->is_shared = stat(site, &facts) == 0 && (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0;
     while (fd < 0) {
         enum anyflash_status status = try_once(lock, &fd, holder, err);
@@ -182,7 +180,7 @@ bool af_lock_is_held(const char *site, struct af_arena *arena)
     char holder[HOLDER_BYTES] = "";
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const char *path = af_path_join(arena, site, ".anyflash.lock");
-    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return false;
     read_holder(fd, holder, sizeof holder);

@@ -10,7 +10,7 @@
 #define AF_KIT_SYSTEM_LOCK_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/system/progress.h"
 
 /* A lock; zero-initialised it is not held. */
@@ -31,8 +31,8 @@ enum af_lock_wait {
 
 /*
  * Locks `site`. `command` ("install") is shown to processes that wait for the lock. Fails with
- * TIMEOUT (in use; the message names pid, host, command and start time), IO (read-only, no
- * permission) or NO_MEMORY; also with TIMEOUT when af_interrupted() becomes true while waiting.
+ * TIMEOUT (in use; the message names pid, host, command and start time) or IO (read-only, no
+ * permission); also with TIMEOUT when af_interrupted() becomes true while waiting.
  */
 enum anyflash_status af_lock_take(struct af_lock *lock, const char *site, const char *command,
                                   enum af_lock_wait wait, const struct af_progress *progress,

@@ -45,7 +45,7 @@ static int write_all(int fd, const void *data, size_t len)
     return 0;
 }
 
-/* A name that no file has, for one that will be renamed to `path`; NULL: no memory. */
+/* A name that no file has, for one that will be renamed to `path`. */
 static const char *part_name(struct af_arena *arena, const char *path)
 {
     uint64_t number = 0;
@@ -64,8 +64,6 @@ static enum anyflash_status write_pieces(struct af_arena *arena, const char *pat
 {
     const char *part = part_name(arena, path);
     int number = 0;
-    if (part == NULL)
-        return af_fail_memory(err);
     int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode == NULL ? 0666 : 0600);
     if (fd < 0)
         return af_file_fail("write", path, err);
@@ -119,8 +117,6 @@ enum anyflash_status af_file_link_or_copy(struct af_arena *arena, const char *fr
 {
     const char *folder = af_path_folder(arena, to);
     const char *part = part_name(arena, to);
-    if (folder == NULL || part == NULL)
-        return af_fail_memory(err);
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return af_file_fail("make", folder, err);
     const char *real_from = af_file_real_path(arena, from);

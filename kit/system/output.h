@@ -6,7 +6,7 @@
 #define AF_KIT_SYSTEM_OUTPUT_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 /* Fails with IO, "cannot WHAT 'PATH': REASON", where the reason is that of errno. */
 enum anyflash_status af_file_fail(const char *what, const char *path,
@@ -14,8 +14,8 @@ enum anyflash_status af_file_fail(const char *what, const char *path,
 
 /*
  * Writes `count` pieces, one after the other, to a new file beside `path`, which is then
- * renamed to `path`, so that `path` is never half written. Fails with IO, naming the path, or
- * NO_MEMORY; the new file is removed then.
+ * renamed to `path`, so that `path` is never half written. Fails with IO, naming the path; the
+ * new file is removed then.
  */
 enum anyflash_status af_file_write(struct af_arena *arena, const char *path,
                                    const struct af_span *pieces, size_t count,
@@ -30,8 +30,7 @@ enum anyflash_status af_file_rewrite(struct af_arena *arena, const char *path,
 
 /*
  * Makes the file `from` available at `to`, whose folder is created if missing: as a hard link,
- * else as a copy. An existing file is replaced; it is unchanged if the call fails with IO or
- * NO_MEMORY.
+ * else as a copy. An existing file is replaced; it is unchanged if the call fails with IO.
  */
 enum anyflash_status af_file_link_or_copy(struct af_arena *arena, const char *from,
                                           const char *to, struct anyflash_error *err);

@@ -157,8 +157,7 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
     }
     close(child->out_fd);
     *child = (struct af_child){0};
-    char *copy = af_arena_text_n(arena, buffer, len);
-    *output_out = (struct af_span){copy, copy != NULL ? len : 0};
+    *output_out = (struct af_span){af_arena_text_n(arena, buffer, len), len};
     if (len == AF_CHILD_OUTPUT_BYTES)
         return af_fail(err, ANYFLASH_E_LIMIT, "the program printed more than %u bytes",
                        AF_CHILD_OUTPUT_BYTES);
@@ -168,8 +167,6 @@ enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
         return af_fail(err, ANYFLASH_E_TIMEOUT, "no answer within %d ms", limit_ms);
     if (!WIFEXITED(wait_status))
         return af_fail(err, ANYFLASH_E_IO, "killed by signal %d", WTERMSIG(wait_status));
-    if (copy == NULL)
-        return af_fail_memory(err);
     *exit_code_out = WEXITSTATUS(wait_status);
     return ANYFLASH_OK;
 }
@@ -298,10 +295,7 @@ enum anyflash_status af_dialog_ask(struct af_dialog *dialog, struct af_arena *ar
     }
     kill(-dialog->child.pid, SIGSTOP);
     *answer_out = (struct af_span){af_arena_text_n(arena, buffer, len), len};
-    if (answer_out->data != NULL)
-        return ANYFLASH_OK;
-    af_dialog_end(dialog);
-    return af_fail_memory(err);
+    return ANYFLASH_OK;
 }
 
 #define READ_BYTES 16384
@@ -329,14 +323,14 @@ static const char **make_environment(struct af_arena *arena, const char *const *
         change_count++;
     const char **made = af_arena_array(arena, count + change_count + 1, sizeof *made);
     size_t made_count = 0;
-    for (size_t i = 0; made != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         bool kept = true;
         for (size_t j = 0; j < change_count; j++)
             kept = kept && !concerns(changes[j], environ[i]);
         if (kept)
             made[made_count++] = environ[i];
     }
-    for (size_t j = 0; made != NULL && j < change_count; j++)
+    for (size_t j = 0; j < change_count; j++)
         if (strchr(changes[j], '=') != NULL)
             made[made_count++] = changes[j];
     return made;
@@ -435,15 +429,14 @@ static bool attend(const struct af_program *program, struct stream streams[2])
     return true;
 }
 
-static bool keep(struct stream *stream, struct af_arena *arena, struct af_span *span_out)
+static struct af_span keep(struct stream *stream, struct af_arena *arena)
 {
-    const char *copy = af_arena_text_n(arena, af_text_get(&stream->text), stream->text.len);
-    *span_out = (struct af_span){copy, stream->text.len};
+    size_t len = stream->text.len;
+    const char *copy = af_arena_text_n(arena, af_text_get(&stream->text), len);
     if (stream->fd >= 0)
         close(stream->fd);
-    bool good = copy != NULL && !stream->text.failed;
     af_text_release(&stream->text);
-    return good;
+    return (struct af_span){copy, len};
 }
 
 enum anyflash_status af_program_run(const struct af_program *program, struct af_arena *arena,
@@ -455,8 +448,6 @@ enum anyflash_status af_program_run(const struct af_program *program, struct af_
     pid_t pid = 0;
     int wait_status = 0;
     const char **environment = make_environment(arena, program->environment);
-    if (environment == NULL)
-        return af_fail_memory(err);
     enum anyflash_status status = start(program, environment, &pid, streams, err);
     if (status != ANYFLASH_OK)
         return status;
@@ -466,10 +457,8 @@ enum anyflash_status af_program_run(const struct af_program *program, struct af_
     while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR)
         continue;
     kill(-pid, SIGKILL); /* kills all processes that it started */
-    bool good = keep(&streams[0], arena, &result.output);
-    good = keep(&streams[1], arena, &result.errors) && good;
-    if (!good)
-        return af_fail_memory(err);
+    result.output = keep(&streams[0], arena);
+    result.errors = keep(&streams[1], arena);
     if (!ended)
         return af_fail(err, ANYFLASH_E_TIMEOUT, "'%s' took too long or was interrupted",
                        program->argv[0]);
@@ -514,8 +503,6 @@ enum anyflash_status af_program_run_foreground(const struct af_program *program,
     sigset_t mask;
     int wait_status = 0;
     const char **environment = make_environment(arena, program->environment);
-    if (environment == NULL)
-        return af_fail_memory(err);
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &mask); /* until the handler knows the child */
     take_signals(before);

@@ -14,7 +14,7 @@
 #define AF_KIT_SYSTEM_PROCESS_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 #define AF_CHILD_OUTPUT_BYTES 262144u
 
@@ -55,8 +55,7 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
  * Waits at most `limit_ms`, reads at most AF_CHILD_OUTPUT_BYTES of the child's stdout into the
  * arena, and reaps it. TIMEOUT when it was killed at the limit, LIMIT when it printed more than
  * that, IO when a signal ended it; else *exit_code_out is its exit code. *output_out is its
- * output, also when it was killed (empty if memory runs out). In every case the child has ended
- * when this returns.
+ * output, also when it was killed. In every case the child has ended when this returns.
  */
 enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
                                       struct af_arena *arena, struct af_span *output_out,
@@ -83,8 +82,7 @@ enum anyflash_status af_dialog_start(const char *const *argv, struct af_dialog *
  * Writes `question` and a newline to the program, and waits at most `limit_ms` for one line in
  * answer; *answer_out is that line in the arena, without its newline. Any failure ends the
  * program. Fails with NOT_FOUND if the program does not exist, TIMEOUT, LIMIT if the answer is
- * longer than AF_CHILD_OUTPUT_BYTES, IO (with exit code or signal) if the program has ended,
- * or NO_MEMORY.
+ * longer than AF_CHILD_OUTPUT_BYTES, or IO (with exit code or signal) if the program has ended.
  */
 enum anyflash_status af_dialog_ask(struct af_dialog *dialog, struct af_arena *arena,
                                    const char *question, int limit_ms,
@@ -133,7 +131,7 @@ enum anyflash_status af_program_run(const struct af_program *program, struct af_
  * time limit. Ctrl-C reaches it as it reaches us; it decides what to do, and this call waits
  * for its end. A signal that only we were sent is passed on. *exit_code_out is 128 plus the
  * number of the signal that ended it; 127: the program does not exist. Fails with IO if it
- * cannot be started, or NO_MEMORY.
+ * cannot be started.
  */
 enum anyflash_status af_program_run_foreground(const struct af_program *program,
                                                struct af_arena *arena, int *exit_code_out,

@@ -91,13 +91,8 @@ enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *u
     af_sha256_bytes((struct af_span){url, strlen(url)}, hex);
     const char *cache = af_cache_folder(arena);
     if (cache == NULL)
-        return arena->failed ? af_fail_memory(err)
-                             : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                       "no folder for downloads: HOME is not set");
-    const char *folder = af_arena_format(arena, "%s/wheels/%.16s", cache, hex);
-    if (folder == NULL)
-        return af_fail_memory(err);
-    *folder_out = folder;
+        return af_fail(err, ANYFLASH_E_NOT_FOUND, "no folder for downloads: HOME is not set");
+    *folder_out = af_arena_format(arena, "%s/wheels/%.16s", cache, hex);
     return ANYFLASH_OK;
 }
 
@@ -161,8 +156,8 @@ void af_state_close(struct af_state *state)
     if (state == NULL)
         return;
     sqlite3_close(state->database);
-    af_mem_free(state->path);
-    af_mem_free(state);
+    af_memory_free(state->path);
+    af_memory_free(state);
 }
 
 /*
@@ -173,9 +168,9 @@ static bool is_guest(struct af_arena *arena, const char *folder)
 {
     struct stat status;
     const char *at = folder;
-    while (at != NULL && stat(at, &status) != 0 && strcmp(at, "/") != 0 && strcmp(at, ".") != 0)
+    while (stat(at, &status) != 0 && strcmp(at, "/") != 0 && strcmp(at, ".") != 0)
         at = af_path_folder(arena, at);
-    return geteuid() == 0 && at != NULL && status.st_uid != 0;
+    return geteuid() == 0 && status.st_uid != 0;
 }
 
 static enum anyflash_status connect(struct af_state *state, enum af_state_use use,
@@ -205,15 +200,9 @@ static enum anyflash_status connect(struct af_state *state, enum af_state_use us
 static enum anyflash_status open_once(const char *path, enum af_state_use use,
                                       struct af_state **state_out, struct anyflash_error *err)
 {
-    struct af_state *state = af_mem_alloc(sizeof *state);
-    if (state == NULL)
-        return af_fail_memory(err);
+    struct af_state *state = af_memory_alloc(sizeof *state);
     size_t len = strlen(path) + 1;
-    *state = (struct af_state){.path = af_mem_alloc(len)};
-    if (state->path == NULL) {
-        af_mem_free(state);
-        return af_fail_memory(err);
-    }
+    *state = (struct af_state){.path = af_memory_alloc(len)};
     memcpy(state->path, path, len);
     enum anyflash_status status = connect(state, use, err);
     if (status != ANYFLASH_OK)
@@ -234,12 +223,10 @@ static enum anyflash_status move_aside(const char *path, struct af_arena *arena,
     const char *to = NULL;
     for (int i = 1; i <= CORRUPT_MAX; i++) {
         to = af_arena_format(arena, "%s.corrupt-%d", path, i);
-        if (to == NULL || af_file_is_absent(to))
+        if (af_file_is_absent(to))
             break;
     }
-    const char *journal_to = af_arena_format(arena, "%s-journal", to != NULL ? to : "");
-    if (journal == NULL || journal_to == NULL)
-        return af_fail_memory(err);
+    const char *journal_to = af_arena_format(arena, "%s-journal", to);
     if (rename(journal, journal_to) != 0 && errno != ENOENT)
         return af_file_fail("move aside", journal, err);
     if (rename(path, to) != 0)
@@ -257,10 +244,9 @@ enum anyflash_status af_state_open(enum af_state_use use, struct af_arena *arena
     const char *folder = af_state_folder(arena);
     const char *path = af_path_join(arena, folder, "state.db");
     if (path == NULL)
-        return arena->failed ? af_fail_memory(err)
-                             : af_fail(err, ANYFLASH_E_NOT_FOUND,
-                                       "no folder for the state file: HOME is not set (set "
-                                       "ANYFLASH_STATE to a folder)");
+        return af_fail(err, ANYFLASH_E_NOT_FOUND,
+                       "no folder for the state file: HOME is not set (set "
+                       "ANYFLASH_STATE to a folder)");
     if (use == AF_STATE_READ && af_file_is_absent(path))
         return ANYFLASH_OK;
     if (use == AF_STATE_CACHE && af_file_is_absent(path) && is_guest(arena, folder))
@@ -345,8 +331,8 @@ void af_state_proofs_find(struct af_state *state, const char *environment,
     if (state == NULL)
         return;
     struct af_state_proof *proofs = af_arena_array(arena, AF_STATE_PROOFS_MAX, sizeof *proofs);
-    if (proofs != NULL && af_database_prepare(state, sql, &row) &&
-        af_database_bind(row, 1, environment) && af_database_bind(row, 2, surroundings))
+    if (af_database_prepare(state, sql, &row) && af_database_bind(row, 1, environment) &&
+        af_database_bind(row, 2, surroundings))
         for (; count < AF_STATE_PROOFS_MAX && sqlite3_step(row) == SQLITE_ROW; count++)
             proofs[count] = (struct af_state_proof){
                 .address = take_text(row, 0, arena),
@@ -358,5 +344,5 @@ void af_state_proofs_find(struct af_state *state, const char *environment,
             };
     sqlite3_finalize(row);
     *proofs_out = proofs;
-    *count_out = arena->failed ? 0 : count;
+    *count_out = count;
 }

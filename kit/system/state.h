@@ -15,7 +15,7 @@
 #define AF_KIT_SYSTEM_STATE_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 #define AF_STATE_SCHEMA 3
 #define AF_STATE_BUSY_MS 10000
@@ -49,19 +49,19 @@ void af_state_close(struct af_state *state);
 /*
  * The folder of the state file, the folder where downloads are kept ($ANYFLASH_CACHE, else
  * $XDG_CACHE_HOME/anyflash, else ~/.cache/anyflash), and the folder of the user's own settings.
- * Nothing is created. NULL when there is no home or if memory runs out.
+ * Nothing is created. NULL when there is no home.
  */
 const char *af_state_folder(struct af_arena *arena);
 const char *af_cache_folder(struct af_arena *arena);
 const char *af_settings_folder(struct af_arena *arena);
 
-/* The catalog that `anyflash update` leaves in `folder`; NULL without a folder or memory. */
+/* The catalog that `anyflash update` leaves in `folder`; NULL without a folder. */
 const char *af_state_catalog_path(struct af_arena *arena, const char *folder);
 
 /*
  * The folder for the file at `url`: CACHE/wheels/HASH, where HASH is the hash of the address,
  * so that files of the same name from different publishers do not collide. The folder is not
- * created. Fails with NOT_FOUND without a home folder, or NO_MEMORY.
+ * created. Fails with NOT_FOUND without a home folder.
  */
 enum anyflash_status af_cache_wheel_folder(struct af_arena *arena, const char *url,
                                            const char **folder_out, struct anyflash_error *err);
@@ -98,8 +98,7 @@ void af_state_proof_put(struct af_state *state, const struct af_state_proof *pro
 
 /*
  * The stored proofs that hold for an environment with these hashes, latest first, at most
- * AF_STATE_PROOFS_MAX. The list is in the arena; its texts are scrubbed for printing. Check
- * arena->failed.
+ * AF_STATE_PROOFS_MAX. The list is in the arena; its texts are scrubbed for printing.
  */
 void af_state_proofs_find(struct af_state *state, const char *environment,
                           const char *surroundings, struct af_arena *arena,

@@ -2,7 +2,7 @@
 too much.
 
 torch is a stand-in with just what the checks call, and flash_attn a module
-whose function each test chooses. tests/real compares numbers with the engine.
+whose function each test chooses. tests/real compares numbers.
 """
 import base64
 import hashlib

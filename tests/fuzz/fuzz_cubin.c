@@ -4,7 +4,7 @@
  */
 #include "kit/formats/flash_kernel.h"
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 #include <string.h>
 

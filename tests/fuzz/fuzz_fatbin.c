@@ -4,7 +4,7 @@
  */
 #include "kit/formats/fatbin.h"
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,7 +18,7 @@ static void unpack(const struct af_gpu_code *code, struct af_span bytes)
         size_t len;
         if (af_gpu_image_unpack(bytes, "fuzz", &code->images[i], UNPACK_BYTES_MAX, &raw, &len,
                                 NULL) == ANYFLASH_OK)
-            af_mem_free(raw);
+            af_memory_free(raw);
     }
 }
 

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (rest != NULL && count < AF_COUNT(words))
         words[count++] = strsep(&rest, "\n");
     if (af_query_parse(words, count, &arena, &query, &err) == ANYFLASH_OK)
-        af_query_run(&query, &catalog, &arena, &wheels, &found, &err);
+        af_query_run(&query, &catalog, &arena, &wheels, &found);
     af_arena_release(&arena);
     return 0;
 }

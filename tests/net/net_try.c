@@ -7,8 +7,7 @@
  *     net_try download URL PATH SHA256|- SIZE|-
  *
  * $TRY_HTTP=1 allows plain http, $TRY_OFFLINE=1 allows no request, $TRY_STALL_S
- * and $TRY_MAX_BYTES set limits, $TRY_WHEEL=0 accepts any content,
- * $TRY_MEM_FAIL_NTH makes an allocation fail.
+ * and $TRY_MAX_BYTES set limits, $TRY_WHEEL=0 accepts any content.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,20 +25,11 @@ static int64_t number_of(const char *text, int64_t fallback)
     return number;
 }
 
-/* Allocations until the answer was complete; those for printing are not tested. */
-static size_t request_count;
-
-static void end_failing(void)
-{
-    request_count = af_mem_request_count();
-    af_mem_fail_nth(0, false);
-}
-
 static int print(json_t *json)
 {
     char *text = json_dumps(json, JSON_INDENT(1));
     printf("%s\n", text != NULL ? text : "{}");
-    af_mem_free(text);
+    af_memory_free(text);
     json_decref(json);
     return 0;
 }
@@ -57,7 +47,6 @@ static enum anyflash_status get(const struct af_http *http, char **words,
         af_http_get_bytes(http, words[0], NULL, max_bytes, &arena, &bytes, &answer, err);
     if (status == ANYFLASH_OK) {
         af_sha256_bytes(bytes, hex);
-        end_failing();
         print(json_pack("{s:i, s:I, s:s, s:s, s:s}", "status", answer.status, "size",
                         (json_int_t)bytes.len, "sha256", hex, "url", answer.url, "etag",
                         answer.etag));
@@ -86,12 +75,10 @@ static enum anyflash_status download(const struct af_http *http, char **words,
         .wheel = number_of(getenv("TRY_WHEEL"), 1) != 0,
         .progress = show_progress};
     enum anyflash_status status = af_download_run(http, &download, &result, err);
-    if (status == ANYFLASH_OK) {
-        end_failing();
+    if (status == ANYFLASH_OK)
         print(json_pack("{s:s, s:I, s:I, s:i}", "sha256", result.sha256, "size",
                         (json_int_t)result.size_bytes, "received",
                         (json_int_t)result.received_bytes, "attempts", result.attempts));
-    }
     return status;
 }
 
@@ -114,11 +101,7 @@ int main(int argc, char **argv)
 {
     struct anyflash_error err = {0};
     af_json_start();
-    size_t nth = (size_t)number_of(getenv("TRY_MEM_FAIL_NTH"), 0);
-    af_mem_fail_nth(nth, false);
     enum anyflash_status status = run(argc, argv, &err);
-    if (status == ANYFLASH_OK && nth > 0 && request_count < nth)
-        fprintf(stderr, "not reached\n");
     if (status == ANYFLASH_OK)
         return 0;
     fprintf(stderr, "%s: %s\n", anyflash_status_text(status), err.message);

@@ -218,17 +218,3 @@ def test_a_disk_that_fills_up_is_named(server, net_try, wheel):
          server.url("a.whl"), "a.whl", "-", "-"], env=environment(), cwd=net_try.folder,
         capture_output=True, timeout=60)
     assert limited.returncode == 3 and b"cannot write" in limited.stderr, limited
-
-
-def test_every_lack_of_memory_is_told(server, net_try, wheel, tmp_path):
-    server.files["a.whl"] = File(wheel)
-    for nth in range(1, 200):
-        done = net_try("download", server.url("a.whl"), "a.whl", sha256(wheel), "-",
-                       TRY_MEM_FAIL_NTH=str(nth))
-        if "not reached" in done.err:
-            break
-        assert done.code == 0 or "out of memory" in done.err, done
-        assert not (tmp_path / "a.whl").exists() or done.code == 0
-        for name in left(tmp_path):
-            (tmp_path / name).unlink()
-    assert 3 < nth < 199

@@ -9,7 +9,7 @@
 #define AF_KIT_COMPILE_OFFER_KERNEL_SELECTION_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/formats/flash_kernel.h"
 
 #define AF_SELECTION_HEAD_DIMS 6 /* 32, 64, 96, 128, 192, 256 */

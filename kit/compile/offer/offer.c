@@ -83,8 +83,6 @@ const char *const *af_offer_build_command(const struct af_rung *rung,
     const char **words =
         af_arena_array(arena, rung->build.word_count + OTHER_WORDS_MAX, sizeof *words);
     size_t count = 0;
-    if (words == NULL)
-        return NULL;
     words[count++] = "anyflash";
     words[count++] = "build";
     if (python != NULL) {
@@ -102,9 +100,7 @@ const char *const *af_offer_build_command(const struct af_rung *rung,
 const char *af_offer_build_line(const struct af_offer_build_offer *offer,
                                 struct af_arena *arena)
 {
-    return offer->argv == NULL
-               ? NULL
-               : af_shell_command(AF_SHELL_POSIX, NULL, 0, offer->argv, offer->argc, arena);
+    return af_shell_command(AF_SHELL_POSIX, NULL, 0, offer->argv, offer->argc, arena);
 }
 
 void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *machine,
@@ -133,23 +129,20 @@ const char *af_offer_build_time_text(struct af_arena *arena,
                                      const struct af_offer_build_needs *needs)
 {
     double seconds = needs->wall_seconds;
-    const char *text =
-        seconds <= 0
-            ? af_arena_format(arena, "%.0f min of one core", ceil(needs->cpu_seconds / 60))
-        : seconds >= 2 * HOUR ? af_arena_format(arena, "about %.1f hours", seconds / HOUR)
-                              : af_arena_format(arena, "about %.0f min", ceil(seconds / 60));
-    return text == NULL ? "" : text;
+    return seconds <= 0
+               ? af_arena_format(arena, "%.0f min of one core", ceil(needs->cpu_seconds / 60))
+           : seconds >= 2 * HOUR ? af_arena_format(arena, "about %.1f hours", seconds / HOUR)
+                                 : af_arena_format(arena, "about %.0f min", ceil(seconds / 60));
 }
 
 const char *af_offer_build_needs_text(struct af_arena *arena,
                                       const struct af_offer_build_needs *needs)
 {
-    const char *text = af_arena_format(
+    return af_arena_format(
         arena,
         "needs %s of memory (up to %s per compiler process), %s of disk and a %s download",
         af_text_bytes(arena, (int64_t)needs->memory_bytes),
         af_text_bytes(arena, (int64_t)needs->peak_bytes),
         af_text_bytes(arena, (int64_t)needs->disk_bytes),
         af_text_bytes(arena, (int64_t)needs->download_bytes));
-    return text == NULL ? "" : text;
 }

@@ -42,24 +42,24 @@ struct af_offer_build_offer {
 
 /*
  * The offers of a build rung: `selection`, which the rung's build_words select, then
- * everything. Texts in the arena; the caller checks arena->failed.
+ * everything. Texts in the arena.
  */
 void af_offer_build_offers(const struct af_rung *rung, const struct af_machine *machine,
                            const struct af_selection *selection, struct af_arena *arena,
                            struct af_offer_build_offer offers_out[AF_OFFER_BUILD_OFFERS]);
 
-/* The command of the rung's slim build, or of the full one; NULL without memory. */
+/* The command of the rung's slim build, or of the full one. */
 const char *const *af_offer_build_command(const struct af_rung *rung,
                                           const struct af_machine *machine, bool full,
                                           struct af_arena *arena, size_t *argc_out);
 
-/* The offer's command as a line for a POSIX shell; NULL if it has none. */
+/* The offer's command as a line for a POSIX shell. */
 const char *af_offer_build_line(const struct af_offer_build_offer *offer,
                                 struct af_arena *arena);
 
 /*
  * "about 4 min", "about 5.1 hours"; if memory is too small, the time with one core.
- * In the arena; "" if memory runs out, as for the next one.
+ * In the arena, as for the next one.
  */
 const char *af_offer_build_time_text(struct af_arena *arena,
                                      const struct af_offer_build_needs *needs);

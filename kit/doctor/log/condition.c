@@ -16,8 +16,6 @@ static bool read_side(struct af_span word, struct af_arena *arena, bool is_left,
                       struct af_condition_side *out)
 {
     const char *text = af_arena_text_n(arena, word.data, word.len);
-    if (text == NULL)
-        return true; /* arena->failed */
     out->text = text;
     out->kind = is_left ? AF_CONDITION_FACT : AF_CONDITION_LITERAL;
     if (word.len > 2 && text[0] == '{' && text[word.len - 1] == '}') {
@@ -51,12 +49,10 @@ enum anyflash_status af_condition_parse(const char *source, struct af_arena *are
     struct af_span op = take_word(&rest);
     const char *op_text = af_arena_text_n(arena, op.data, op.len);
     struct af_span right = af_text_trim(rest);
-    int index = op_text == NULL ? -1 : af_text_word_index(OPS, op_text);
+    int index = af_text_word_index(OPS, op_text);
     bool good = left.len > 0 && right.len > 0 && index >= 0;
     good = good && read_side(left, arena, true, &condition.left);
     good = good && read_side(right, arena, false, &condition.right);
-    if (arena->failed)
-        return af_fail_memory(err);
     condition.op = (enum af_condition_op)index;
     if (good && condition.op == AF_CONDITION_IS)
         good = condition.right.kind == AF_CONDITION_LITERAL &&

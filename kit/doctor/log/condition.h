@@ -42,7 +42,7 @@ struct af_condition {
 
 /*
  * The text of the capture `name`, or for "name.class" and "name.detail" what
- * data/log_parts.tsv says of that text; NULL if there is none, or no memory.
+ * data/log_parts.tsv says of that text; NULL if there is none.
  */
 const char *af_capture_text(const struct af_capture *captures, size_t count, const char *name,
                             struct af_arena *arena);
@@ -51,7 +51,7 @@ const char *af_capture_text(const struct af_capture *captures, size_t count, con
    none is; NULL if no row describes the text of one, so that it is no part of flash-attn. */
 const char *af_capture_class(const struct af_capture *captures, size_t count);
 
-/* Parses it in the arena. Fails with DATA (the message quotes it) or NO_MEMORY. */
+/* Parses it in the arena. Fails with DATA; the message quotes it. */
 enum anyflash_status af_condition_parse(const char *source, struct af_arena *arena,
                                         struct af_condition *out, struct anyflash_error *err);
 

@@ -37,7 +37,7 @@ struct af_lookup_value {
     const char *source;
 };
 
-/* The fact; unknown if the name is not known. If memory runs out, arena->failed is set. */
+/* The fact; unknown if the name is not known. */
 struct af_lookup_value af_lookup_find(const struct af_lookup *lookup, const char *name);
 
 bool af_lookup_is_name(const char *name);

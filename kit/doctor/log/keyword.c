@@ -34,10 +34,8 @@ static void file_word(struct af_keyword_table *table, size_t index)
     table->present[hash / 64] |= UINT64_C(1) << hash % 64;
 }
 
-enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t count,
-                                            struct af_arena *arena,
-                                            struct af_keyword_table *out,
-                                            struct anyflash_error *err)
+void af_keyword_table_build(const struct af_span *words, size_t count, struct af_arena *arena,
+                            struct af_keyword_table *out)
 {
     struct af_keyword_table table = {
         .words = words,
@@ -47,8 +45,6 @@ enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t 
         .windows = af_arena_array(arena, count + 1, sizeof *table.windows),
     };
     uint32_t *counts = af_arena_array(arena, AF_KEYWORD_HASHES, sizeof *counts);
-    if (arena->failed)
-        return af_fail_memory(err);
     for (size_t i = 0; i < count; i++)
         for (size_t at = 0; at + AF_KEYWORD_BYTES_MIN <= words[i].len; at++)
             counts[hash_at(words[i].data + at)]++;
@@ -58,7 +54,6 @@ enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t 
             file_word(&table, i);
     }
     *out = table;
-    return ANYFLASH_OK;
 }
 
 void af_keyword_search(const struct af_keyword_table *table, const char *text, size_t len,

@@ -5,7 +5,7 @@
 #define AF_KIT_DOCTOR_LOG_KEYWORD_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 #define AF_KEYWORD_BYTES_MIN 4u /* shorter words are never found */
 #define AF_KEYWORD_HASHES 65536u
@@ -20,13 +20,9 @@ struct af_keyword_table {
     size_t *windows;   /* [word]: where its window begins */
 };
 
-/*
- * Builds the table for `count` words, which must outlive it. Fails with NO_MEMORY.
- */
-enum anyflash_status af_keyword_table_build(const struct af_span *words, size_t count,
-                                            struct af_arena *arena,
-                                            struct af_keyword_table *out,
-                                            struct anyflash_error *err);
+/* Builds the table for `count` words, which must outlive it. */
+void af_keyword_table_build(const struct af_span *words, size_t count, struct af_arena *arena,
+                            struct af_keyword_table *out);
 
 /* Called for each word that occurs, once per occurrence. */
 typedef void af_keyword_found(void *context, size_t word);

@@ -84,8 +84,8 @@ struct af_log_candidates *af_log_cache_find(const struct af_log_cache *cache,
     return found != NULL ? found : look_in(cache, pair[1], hash, line);
 }
 
-/* A place with `size` bytes in one chunk, over the oldest entries; false: no memory. */
-static bool make_room(struct af_log_cache *cache, size_t size, struct af_arena *arena)
+/* Makes a place with `size` bytes in one chunk, over the oldest entries. */
+static void make_room(struct af_log_cache *cache, size_t size, struct af_arena *arena)
 {
     uint64_t used = cache->written % AF_LOG_CACHE_CHUNK_BYTES;
     if (used + size > AF_LOG_CACHE_CHUNK_BYTES)
@@ -95,7 +95,6 @@ static bool make_room(struct af_log_cache *cache, size_t size, struct af_arena *
         cache->slots = af_arena_array(arena, AF_LOG_CACHE_SLOTS, sizeof *cache->slots);
     if (cache->chunks[index] == NULL)
         cache->chunks[index] = af_arena_alloc(arena, AF_LOG_CACHE_CHUNK_BYTES);
-    return cache->slots != NULL && cache->chunks[index] != NULL;
 }
 
 struct af_log_candidates *af_log_cache_add(struct af_log_cache *cache,
@@ -106,8 +105,9 @@ struct af_log_candidates *af_log_cache_add(struct af_log_cache *cache,
     struct entry entry = {(uint32_t)line->len, (uint32_t)line->joint, line->begins ? 1 : 0};
     size_t rows = sizeof *candidates + candidates->count * sizeof *candidates->rows;
     size_t size = sizeof entry + padded(line->len) + rows;
-    if (size > AF_LOG_CACHE_CHUNK_BYTES || !make_room(cache, size, arena))
+    if (size > AF_LOG_CACHE_CHUNK_BYTES)
         return NULL;
+    make_room(cache, size, arena);
     unsigned char *memory = memory_at(cache, cache->written);
     uint64_t hash = hash_of(line);
     uint64_t *pair = pair_of(cache, hash);

@@ -9,7 +9,7 @@
 #ifndef AF_KIT_DOCTOR_LOG_LOG_CACHE_H
 #define AF_KIT_DOCTOR_LOG_LOG_CACHE_H
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/doctor/log/log_lines.h"
 
 #define AF_LOG_CACHE_SLOTS 16384u /* a power of two */
@@ -35,8 +35,7 @@ struct af_log_candidates *af_log_cache_find(const struct af_log_cache *cache,
 
 /*
  * Remembers `candidates` for a line that find() did not find. Returns the copy in the
- * cache, valid until the next add; NULL if they need more than a chunk, or there is
- * no memory, which the arena notes.
+ * cache, valid until the next add; NULL if they need more than a chunk.
  */
 struct af_log_candidates *af_log_cache_add(struct af_log_cache *cache,
                                            const struct af_log_line *line,

@@ -39,8 +39,6 @@ static struct af_pattern literal_pattern(const char *text, struct af_arena *aren
     size_t len = strlen(text);
     char *folded = af_arena_text(arena, text);
     struct af_pattern_part *part = af_arena_alloc(arena, sizeof *part);
-    if (folded == NULL || part == NULL)
-        return pattern;
     af_pattern_fold_text(text, len, folded);
     part->text = (struct af_span){folded, len};
     pattern.parts = part;
@@ -56,8 +54,6 @@ static enum anyflash_status collect_patterns(struct af_log_matcher *matcher, con
     enum anyflash_status status = ANYFLASH_OK;
     matcher->count = needle_pattern(matcher) + 1;
     matcher->patterns = af_arena_array(arena, matcher->count, sizeof *matcher->patterns);
-    if (matcher->patterns == NULL)
-        return af_fail_memory(err);
     if (table->pattern_count > 0)
         memcpy(matcher->patterns, table->patterns,
                table->pattern_count * sizeof *matcher->patterns);
@@ -72,15 +68,12 @@ static enum anyflash_status collect_patterns(struct af_log_matcher *matcher, con
     return status;
 }
 
-static enum anyflash_status build_keywords(struct af_log_matcher *matcher,
-                                           struct af_arena *arena, struct anyflash_error *err)
+static void build_keywords(struct af_log_matcher *matcher, struct af_arena *arena)
 {
     struct af_span *words = af_arena_array(arena, matcher->count, sizeof *words);
-    if (words == NULL)
-        return af_fail_memory(err);
     for (size_t i = 0; i < matcher->count; i++)
         words[i] = matcher->patterns[i].literal;
-    return af_keyword_table_build(words, matcher->count, arena, &matcher->keywords, err);
+    af_keyword_table_build(words, matcher->count, arena, &matcher->keywords);
 }
 
 static void take_rows(struct af_log_matcher *matcher)
@@ -103,8 +96,7 @@ enum anyflash_status af_log_matcher_build(const struct af_signature_table *table
 {
     struct af_log_matcher matcher = {.table = table};
     enum anyflash_status status = collect_patterns(&matcher, needle, arena, err);
-    if (status == ANYFLASH_OK)
-        status = build_keywords(&matcher, arena, err);
+    build_keywords(&matcher, arena);
     struct af_sentence_rule flash = {0};
     af_sentence_rule_parse("flash", &flash);
     matcher.flash = flash.needed;
@@ -113,8 +105,6 @@ enum anyflash_status af_log_matcher_build(const struct af_signature_table *table
     if (status != ANYFLASH_OK)
         return status;
     matcher.rows = af_arena_array(arena, matcher.count, sizeof *matcher.rows);
-    if (arena->failed)
-        return af_fail_memory(err);
     take_rows(&matcher);
     *out = matcher;
     return ANYFLASH_OK;
@@ -161,8 +151,6 @@ static void note_hit(struct af_log_evidence *evidence, size_t signature,
     struct af_log_hits *hits = &evidence->hits[signature];
     if (hits->rows == NULL)
         hits->rows = af_arena_array(evidence->arena, AF_LOG_HITS_MAX, sizeof *hits->rows);
-    if (hits->rows == NULL)
-        return;
     uint64_t index = hits->total++;
     /* the first half stays; the last ones take turns in the second half */
     size_t half = AF_LOG_HITS_MAX / 2;
@@ -361,15 +349,11 @@ static void take_line(void *context, const struct af_log_line *line)
         af_sentence_read(&evidence->matcher->words, line, take_sentence, evidence);
 }
 
-enum anyflash_status af_log_evidence_new(const struct af_log_matcher *matcher,
-                                         struct af_arena *arena,
-                                         struct af_log_evidence **evidence_out,
-                                         struct anyflash_error *err)
+struct af_log_evidence *af_log_evidence_new(const struct af_log_matcher *matcher,
+                                            struct af_arena *arena)
 {
     const struct af_signature_table *table = matcher->table;
     struct af_log_evidence *evidence = af_arena_alloc(arena, sizeof *evidence);
-    if (evidence == NULL)
-        return af_fail_memory(err);
     evidence->arena = arena;
     evidence->matcher = matcher;
     evidence->table = table;
@@ -382,14 +366,11 @@ enum anyflash_status af_log_evidence_new(const struct af_log_matcher *matcher,
     evidence->candidates =
         af_arena_alloc(arena, sizeof *evidence->candidates +
                                   matcher->count * sizeof *evidence->candidates->rows);
-    if (arena->failed)
-        return af_fail_memory(err);
     af_machine_init(&evidence->machine, "the log", "not stated in the log");
     evidence->lines.take = take_line;
     evidence->lines.take_raw = take_raw;
     evidence->lines.context = evidence;
-    *evidence_out = evidence;
-    return ANYFLASH_OK;
+    return evidence;
 }
 
 void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name)
@@ -408,14 +389,12 @@ void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, s
     af_log_lines_feed(&evidence->lines, bytes, len);
 }
 
-enum anyflash_status af_log_evidence_end(struct af_log_evidence *evidence,
-                                         struct anyflash_error *err)
+void af_log_evidence_end(struct af_log_evidence *evidence)
 {
     af_log_lines_end(&evidence->lines);
     evidence->line_count =
         evidence->files[evidence->file_count - 1].before + evidence->lines.number;
-    enum anyflash_status status = af_pasted_end(&evidence->pasted, err);
-    return status == ANYFLASH_OK && evidence->arena->failed ? af_fail_memory(err) : status;
+    af_pasted_end(&evidence->pasted);
 }
 
 void af_log_evidence_release(struct af_log_evidence *evidence)

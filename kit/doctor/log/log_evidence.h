@@ -103,7 +103,7 @@ struct af_log_evidence {
  * Prepares to search logs for the table's signatures. `needle` is a text that only a
  * log of this machine contains, such as the path of its Python environment; NULL:
  * none. Everything is allocated in `arena`; `table` must outlive the matcher. Fails
- * with NO_MEMORY.
+ * with INTERNAL if a table of the program is wrong.
  */
 enum anyflash_status af_log_matcher_build(const struct af_signature_table *table,
                                           const char *needle, struct af_arena *arena,
@@ -112,12 +112,10 @@ enum anyflash_status af_log_matcher_build(const struct af_signature_table *table
 
 /*
  * Starts to read a log. Everything, the evidence included, is allocated in `arena`;
- * `matcher` must outlive it. Fails with NO_MEMORY.
+ * `matcher` must outlive it.
  */
-enum anyflash_status af_log_evidence_new(const struct af_log_matcher *matcher,
-                                         struct af_arena *arena,
-                                         struct af_log_evidence **evidence_out,
-                                         struct anyflash_error *err);
+struct af_log_evidence *af_log_evidence_new(const struct af_log_matcher *matcher,
+                                            struct af_arena *arena);
 
 /*
  * Begins the next file. `name` must be scrubbed and outlive the evidence. Files
@@ -126,9 +124,8 @@ enum anyflash_status af_log_evidence_new(const struct af_log_matcher *matcher,
 void af_log_evidence_begin(struct af_log_evidence *evidence, const char *name);
 void af_log_evidence_feed(struct af_log_evidence *evidence, const char *bytes, size_t len);
 
-/* Ends the file. Fails with NO_MEMORY. */
-enum anyflash_status af_log_evidence_end(struct af_log_evidence *evidence,
-                                         struct anyflash_error *err);
+/* Ends the file. */
+void af_log_evidence_end(struct af_log_evidence *evidence);
 
 /* Releases the machine, the only part that is not in the arena. */
 void af_log_evidence_release(struct af_log_evidence *evidence);
@@ -153,10 +150,8 @@ bool af_log_ranges_near(const struct af_log_ranges *ranges, uint64_t line);
  * sources. The log overrides what the record already has, because it describes the
  * machine at the moment of the failure; but a known value that is more exact stays ("3.11.4"
  * where the log says "3.11"). The texts belong to the evidence. Can be called again for another
- * machine. Fails with NO_MEMORY. (log_machine.c)
+ * machine. (log_machine.c)
  */
-enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
-                                           struct af_machine *machine,
-                                           struct anyflash_error *err);
+void af_log_evidence_apply(struct af_log_evidence *evidence, struct af_machine *machine);
 
 #endif

@@ -81,12 +81,7 @@ static void merge(struct af_machine *machine, struct af_machine *said)
     }
 }
 
-enum anyflash_status af_log_evidence_apply(struct af_log_evidence *evidence,
-                                           struct af_machine *machine,
-                                           struct anyflash_error *err)
+void af_log_evidence_apply(struct af_log_evidence *evidence, struct af_machine *machine)
 {
     merge(machine, &evidence->machine);
-    return machine->arena.failed || evidence->machine.arena.failed || evidence->arena->failed
-               ? af_fail_memory(err)
-               : ANYFLASH_OK;
 }

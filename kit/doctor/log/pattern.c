@@ -150,10 +150,7 @@ enum anyflash_status af_pattern_compile(const char *source, struct af_arena *are
     pattern.part_count = compiler.count;
     struct af_pattern_part *parts = af_arena_array(arena, compiler.count + 1, sizeof *parts);
     pattern.parts = parts;
-    bool failed = compiler.literal.failed || arena->failed;
     af_text_release(&compiler.literal);
-    if (failed)
-        return af_fail_memory(err);
     memcpy(parts, compiler.parts, compiler.count * sizeof *parts);
     pattern.literal = longest_literal(&pattern);
     if (compiler.problem == NULL && pattern.literal.len < AF_PATTERN_LITERAL_MIN)

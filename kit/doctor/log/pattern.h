@@ -20,7 +20,7 @@
 #define AF_KIT_DOCTOR_LOG_PATTERN_H
 
 #include "engine/base/base.h"
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 
 #define AF_PATTERN_PARTS_MAX 32u
 #define AF_PATTERN_CAPTURES_MAX 6u
@@ -73,7 +73,7 @@ void af_pattern_fold_text(const char *restrict text, size_t len, char *restrict 
 
 /*
  * Compiles `source` in the arena. Fails with DATA (malformed, or no literal of
- * AF_PATTERN_LITERAL_MIN bytes) or NO_MEMORY; the message quotes the pattern.
+ * AF_PATTERN_LITERAL_MIN bytes); the message quotes the pattern.
  */
 enum anyflash_status af_pattern_compile(const char *source, struct af_arena *arena,
                                         struct af_pattern *out, struct anyflash_error *err);

@@ -46,7 +46,7 @@ static struct af_span search_text(const char *word, size_t len, struct af_arena 
     const char *text =
         af_arena_format(arena, "%s%.*s%s", is_ascii ? " " : "", (int)(len - is_stem), word,
                         is_stem || !is_ascii ? "" : " ");
-    return (struct af_span){text, text == NULL ? 0 : strlen(text)};
+    return (struct af_span){text, strlen(text)};
 }
 
 static size_t count_words(void)
@@ -67,8 +67,6 @@ enum anyflash_status af_sentence_words_build(struct af_arena *arena,
     struct af_sentence_rule concept;
     struct af_span *texts = af_arena_array(arena, count_words() + 1, sizeof *texts);
     out->concepts = af_arena_array(arena, count_words() + 1, sizeof *out->concepts);
-    if (arena->failed)
-        return af_fail_memory(err);
     for (const char *const(*row)[4] = af_embedded_log_parts; (*row)[0] != NULL; row++) {
         if (strcmp((*row)[0], KIND) != 0)
             continue;
@@ -81,8 +79,8 @@ enum anyflash_status af_sentence_words_build(struct af_arena *arena,
             at += len;
         }
     }
-    return arena->failed ? af_fail_memory(err)
-                         : af_keyword_table_build(texts, count, arena, &out->keywords, err);
+    af_keyword_table_build(texts, count, arena, &out->keywords);
+    return ANYFLASH_OK;
 }
 
 /* "torch.OutOfMemoryError: ..." at the line's start. */

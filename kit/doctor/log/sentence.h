@@ -35,7 +35,7 @@ struct af_sentence_words {
     struct af_keyword_table keywords;
 };
 
-/* Fails with NO_MEMORY, or INTERNAL if the table has a word of an unknown concept. */
+/* Fails with INTERNAL if the table has a word of an unknown concept. */
 enum anyflash_status af_sentence_words_build(struct af_arena *arena,
                                              struct af_sentence_words *out,
                                              struct anyflash_error *err);

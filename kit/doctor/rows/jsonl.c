@@ -28,9 +28,7 @@ enum anyflash_status af_jsonl_fail(struct af_jsonl *rows, const char *format, ..
 void af_jsonl_fail_with(struct af_jsonl *rows, enum anyflash_status status,
                         const struct anyflash_error *why)
 {
-    if (status == ANYFLASH_E_NO_MEMORY)
-        rows->status = af_fail_memory(rows->err);
-    else if (status != ANYFLASH_OK)
+    if (status != ANYFLASH_OK)
         af_jsonl_fail(rows, "%s", why->message);
 }
 
@@ -81,10 +79,7 @@ static const char *take_text(struct af_jsonl *rows, const json_t *value, const c
         af_jsonl_fail(rows, "'%s' must be a text that is not empty", key);
         return NULL;
     }
-    text = af_arena_text(rows->arena, text);
-    if (text == NULL && rows->status == ANYFLASH_OK)
-        rows->status = af_fail_memory(rows->err);
-    return text;
+    return af_arena_text(rows->arena, text);
 }
 
 const char *af_jsonl_text(struct af_jsonl *rows, json_t *object, const char *key, bool must)
@@ -105,8 +100,6 @@ const char **af_jsonl_texts(struct af_jsonl *rows, json_t *object, const char *k
     size_t count = json_array_size(list);
     const char **texts = af_arena_array(rows->arena, count + 1, sizeof *texts);
     *count_out = 0;
-    if (texts == NULL && rows->status == ANYFLASH_OK)
-        rows->status = af_fail_memory(rows->err);
     if (list == NULL ? must : !json_is_array(list) || count == 0)
         af_jsonl_fail(rows, "'%s' must be a list of texts", key);
     for (size_t i = 0; i < count && rows->status == ANYFLASH_OK; i++)

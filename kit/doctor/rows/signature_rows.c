@@ -33,10 +33,6 @@ static size_t add_pattern(struct reader *reader, const char *source)
     if (reader->pattern_count == reader->pattern_room) {
         size_t room = reader->pattern_room == 0 ? 256 : 2 * reader->pattern_room;
         struct af_pattern *patterns = af_arena_array(arena, room, sizeof *patterns);
-        if (patterns == NULL) {
-            af_jsonl_fail_with(&reader->rows, ANYFLASH_E_NO_MEMORY, &why);
-            return 0;
-        }
         if (reader->pattern_count > 0)
             memcpy(patterns, reader->patterns, reader->pattern_count * sizeof *patterns);
         reader->patterns = patterns;
@@ -77,8 +73,6 @@ static void take_sayings(struct reader *reader, struct af_signature *signature)
     const char **texts =
         af_jsonl_texts(rows, rows->row, "says", signature->pattern_count == 0, &count);
     struct af_sentence_rule *says = af_arena_array(rows->arena, count + 1, sizeof *says);
-    if (says == NULL)
-        af_jsonl_fail_with(rows, ANYFLASH_E_NO_MEMORY, NULL);
     for (size_t i = 0; i < count && rows->status == ANYFLASH_OK; i++) {
         if (!af_sentence_rule_parse(texts[i], &says[i]))
             af_jsonl_fail(rows, "'%s' is not a list of concepts", texts[i]);
@@ -113,8 +107,6 @@ static const struct af_signature_neighbour *take_neighbours(struct reader *reade
     struct af_signature_neighbour *list;
     const char **texts = af_jsonl_texts(&reader->rows, object, key, false, count_out);
     list = af_arena_array(reader->rows.arena, *count_out + 1, sizeof *list);
-    if (list == NULL)
-        af_jsonl_fail_with(&reader->rows, ANYFLASH_E_NO_MEMORY, NULL);
     for (size_t i = 0; i < *count_out && reader->rows.status == ANYFLASH_OK; i++) {
         list[i].signature = SIZE_MAX;
         if (texts[i][0] != '@') {
@@ -161,8 +153,6 @@ static struct af_conditions take_conditions(struct reader *reader,
     const char **texts = af_jsonl_texts(&reader->rows, object, key, false, &count);
     struct af_condition *made = af_arena_array(reader->rows.arena, count + 1, sizeof *made);
     list.rows = made;
-    if (made == NULL)
-        af_jsonl_fail_with(&reader->rows, ANYFLASH_E_NO_MEMORY, NULL);
     for (; list.count < count && reader->rows.status == ANYFLASH_OK; list.count++) {
         struct af_condition *condition = &made[list.count];
         af_jsonl_fail_with(
@@ -209,8 +199,6 @@ static void take_causes(struct reader *reader, struct af_signature *signature)
     const json_t *list = json_object_get(rows->row, "causes");
     size_t count = json_array_size(list);
     struct af_signature_cause *causes = af_arena_array(rows->arena, count + 1, sizeof *causes);
-    if (causes == NULL)
-        af_jsonl_fail_with(rows, ANYFLASH_E_NO_MEMORY, NULL);
     if ((signature->kind <= AF_SIGNATURE_SYMPTOM && count == 0) ||
         (list != NULL && !json_is_array(list)))
         af_jsonl_fail(rows, "'causes' must be a list of objects");
@@ -277,8 +265,6 @@ enum anyflash_status af_jsonl_read_signatures(struct af_span bytes, const char *
             af_arena_array(arena, af_jsonl_line_count(bytes), sizeof(struct af_signature)),
         .cause_rows = af_arena_array(arena, af_jsonl_line_count(bytes), sizeof(void *)),
     };
-    if (arena->failed)
-        return af_fail_memory(err);
     while (af_jsonl_next(&reader.rows))
         take_row(&reader);
     if (reader.rows.status == ANYFLASH_OK)

@@ -14,7 +14,6 @@
 
 #include "bench/textbook.h"
 #include "bench/textbook_report.h"
-#include "tests/unit/every_allocation.h"
 
 #define HEADS 2
 #define LENGTH_MAX 512
@@ -128,34 +127,12 @@ static void test_textbook_next__declines_what_takes_too_long(void **state)
     af_arena_release(&arena);
 }
 
-/* A failing allocation ends the line, or textbook attention is declined. */
-static void test_textbook_next__survives_every_lack_of_memory(void **state)
-{
-    (void)state;
-    struct every_allocation each = {.all_after = true, .at_least = 8};
-    while (every_allocation_next(&each)) {
-        struct af_arena arena;
-        struct af_textbook_report report;
-        af_arena_init(&arena);
-        af_textbook_start(&report, &(struct af_bench_facts){.cpu = "", .threads = 1});
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_textbook_next(&arena, &report, 0, NULL);
-        every_allocation_end(&each);
-        if (!each.failed || status != ANYFLASH_E_NO_MEMORY)
-            assert_int_equal(status, ANYFLASH_OK);
-        if (each.failed && status == ANYFLASH_OK && !arena.failed)
-            assert_non_null(report.lines[0].sides[AF_TEXTBOOK_PLAIN].decline);
-        af_arena_release(&arena);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_textbook__is_the_formula),
         cmocka_unit_test(test_textbook_next__declines_what_does_not_fit),
         cmocka_unit_test(test_textbook_next__declines_what_takes_too_long),
-        cmocka_unit_test(test_textbook_next__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

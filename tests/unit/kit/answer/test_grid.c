@@ -5,7 +5,6 @@
 #include "tests/unit/kit/fit/given_machine.h"
 
 #include "kit/answer/grid.h"
-#include "tests/unit/every_allocation.h"
 
 #define RTX4090 "os=linux arch=x86_64 glibc=2.35 python=3.12 gpu=RTX4090 driver=580"
 
@@ -34,10 +33,8 @@ static void close_world(struct world *world)
 
 static struct af_plan_grid outline_of(struct world *world)
 {
-    struct anyflash_error err;
     struct af_plan_grid grid;
-    assert_int_equal(af_plan_grid_outline(&world->machine, &world->arena, &grid, &err),
-                     ANYFLASH_OK);
+    af_plan_grid_outline(&world->machine, &world->arena, &grid);
     return grid;
 }
 
@@ -95,57 +92,6 @@ static void test_decide__says_when_a_fact_is_missing(void **state)
     close_world(&world);
 }
 
-static void test_decide__survives_failed_allocations(void **state)
-{
-    struct anyflash_error err;
-    struct every_allocation each = {.skip_part = 20};
-    (void)state;
-    while (every_allocation_next(&each)) {
-        struct world world;
-        open_world(&world, RTX4090);
-        struct af_plan_grid_cell cell = {.torch = "2.14.0", .build = "cu130"};
-        every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_plan_grid_decide(&world.request, &world.arena, &cell, &err);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &err);
-        close_world(&world);
-    }
-}
-
-static void test_outline__survives_each_failed_allocation(void **state)
-{
-    struct anyflash_error err;
-    struct every_allocation each = {.nth = 0};
-    (void)state;
-    while (every_allocation_next(&each)) {
-        struct world world;
-        struct af_plan_grid grid;
-        open_world(&world, RTX4090);
-        every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_plan_grid_outline(&world.machine, &world.arena, &grid, &err);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &err);
-        close_world(&world);
-    }
-}
-
-static void test_json__is_null_when_an_allocation_fails(void **state)
-{
-    struct af_plan_grid_cell cell = {"2.8.0", "cu128", true,          AF_PLAN_WAY_OFFICIAL,
-                                     "2.8.3", "2.8.3", "A wheel fits"};
-    struct every_allocation each = {.nth = 0};
-    (void)state;
-    while (every_allocation_next(&each)) {
-        every_allocation_begin(&each);
-        json_t *json = af_plan_grid_cell_json(&cell);
-        every_allocation_end(&each);
-        assert_int_equal(json == NULL, each.failed);
-        json_decref(json);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,9 +99,6 @@ int main(void)
         cmocka_unit_test(test_outline__is_empty_on_macos),
         cmocka_unit_test(test_decide__replaces_the_torch_of_the_machine),
         cmocka_unit_test(test_decide__says_when_a_fact_is_missing),
-        cmocka_unit_test(test_decide__survives_failed_allocations),
-        cmocka_unit_test(test_outline__survives_each_failed_allocation),
-        cmocka_unit_test(test_json__is_null_when_an_allocation_fails),
     };
     af_json_start();
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);

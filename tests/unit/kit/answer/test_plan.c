@@ -5,7 +5,6 @@
 
 #include "kit/answer/plan.h"
 #include "kit/fit/fit.h"
-#include "tests/unit/every_allocation.h"
 
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "
 #define GPU "sm=8.9 driver=580.65.06 "
@@ -324,28 +323,6 @@ static void test_command__quotes_what_a_shell_would_read(void **state)
                         "'$HOME' '' torch==2.8.0+cu128");
 }
 
-static void test_plan__survives_each_failed_allocation(void **state)
-{
-    struct anyflash_error err;
-    struct af_machine machine;
-    struct af_decision decision;
-    struct af_plan plan;
-    (void)state;
-    machine_of(&machine, LINUX GPU "python=3.11 torch=2.8.0+cpu uv=0.13.8");
-    const struct af_machine *machines[] = {&machine};
-    assert_int_equal(af_fit_decide(&catalog, machines, 1, NULL, &decision, &err), ANYFLASH_OK);
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_plan_make(&decision, machines, 1, &plan, &err);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &err);
-    }
-    af_plan_release(&plan);
-    af_decision_release(&decision);
-    af_machine_release(&machine);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,7 +347,6 @@ int main(void)
         cmocka_unit_test(test_plan__says_what_serves_gpus_of_other_vendors),
         cmocka_unit_test(test_plan__gives_the_commands_of_flash_attn_for_rocm),
         cmocka_unit_test(test_command__quotes_what_a_shell_would_read),
-        cmocka_unit_test(test_plan__survives_each_failed_allocation),
     };
     af_json_start();
     af_arena_init(&arena);

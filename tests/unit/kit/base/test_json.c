@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "kit/base/json.h"
-#include "tests/unit/every_allocation.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,18 +58,6 @@ static void test_json__refuses_what_is_too_large(void **state)
                      ANYFLASH_E_LIMIT);
 }
 
-static void test_json__survives_each_failing_allocation(void **state)
-{
-    (void)state;
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        every_allocation_begin(&each);
-        enum anyflash_status status = parse("{\"a\": [1, \"text\", {\"b\": null}]}", NULL);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,7 +65,6 @@ int main(void)
         cmocka_unit_test(test_json__refuses_duplicates_and_trailing_bytes),
         cmocka_unit_test(test_json__refuses_deep_nesting),
         cmocka_unit_test(test_json__refuses_what_is_too_large),
-        cmocka_unit_test(test_json__survives_each_failing_allocation),
     };
     af_json_start();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,22 +86,8 @@ static void test_text__grows_and_formats(void **state)
     for (int i = 0; i < 500; i++)
         af_text_format(&text, "%d,", i);
     af_text_add(&text, "end");
-    assert_false(text.failed);
     assert_int_equal(strlen(af_text_get(&text)), text.len);
     assert_non_null(strstr(af_text_get(&text), "498,499,end"));
-    af_text_release(&text);
-}
-
-static void test_text__failure_is_sticky(void **state)
-{
-    (void)state;
-    struct af_text text = {0};
-    af_mem_fail_nth(1, false);
-    af_text_add(&text, "lost");
-    af_mem_fail_nth(0, false);
-    af_text_add(&text, "more");
-    assert_true(text.failed);
-    assert_string_equal(af_text_get(&text), "");
     af_text_release(&text);
 }
 
@@ -146,7 +132,6 @@ int main(void)
         cmocka_unit_test(test_quote__cuts_with_dots_within_the_buffer),
         cmocka_unit_test(test_utf8__rejects_overlong_and_cut),
         cmocka_unit_test(test_text__grows_and_formats),
-        cmocka_unit_test(test_text__failure_is_sticky),
         cmocka_unit_test(test_parse_i64__takes_whole_numbers_in_range_only),
         cmocka_unit_test(test_line__splits_and_ends),
     };

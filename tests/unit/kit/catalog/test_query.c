@@ -51,9 +51,7 @@ static const struct found *find(void **state, const char *line)
         words[count++] = strsep(&rest, " ");
     if (af_query_parse(words, count, &arena, &query, &err) != ANYFLASH_OK)
         fail_msg("%s", err.message);
-    assert_int_equal(
-        af_query_run(&query, &found->catalog, &arena, &wheels, &found->count, &err),
-        ANYFLASH_OK);
+    af_query_run(&query, &found->catalog, &arena, &wheels, &found->count);
     memcpy(found->wheels, wheels, found->count * sizeof *wheels);
     af_arena_release(&arena);
     return found;
@@ -146,9 +144,9 @@ static void test_query__abi_is_the_real_one(void **state)
 
 static void test_query__platforms_by_tag_and_by_word(void **state)
 {
-    size_t linux_all = find(state, "platform=linux abi!=unknown")->count;
-    size_t x86 = find(state, "platform=linux_x86_64 abi!=unknown")->count;
-    size_t arm = find(state, "platform=linux_aarch64 abi!=unknown")->count;
+    size_t linux_all = find(state, "platform=linux abi=true")->count;
+    size_t x86 = find(state, "platform=linux_x86_64 abi=true")->count;
+    size_t arm = find(state, "platform=linux_aarch64 abi=true")->count;
     const struct found *found = find(state, "platform=linux_x86_64");
     bool manylinux = false;
     for (size_t i = 0; i < found->count; i++)
@@ -175,16 +173,13 @@ static void test_query__versions(void **state)
     assert_true(one > 0);
     for (size_t i = 0; i < one; i++)
         assert_string_equal(found->wheels[i]->version, "2.8.3");
-    size_t all = find(state, "version=2.8 package=flash_attn")->count;
-    assert_true(all > one);
-    assert_int_equal(find(state, "version>=2.8 version<2.9 package=flash_attn")->count, all);
+    assert_true(find(state, "version=2.8 package=flash_attn")->count > one);
 }
 
 static void test_query__sources(void **state)
 {
     assert_int_equal(find(state, "source=official")->count, 4362);
     assert_int_equal(find(state, "source=mjun0812")->count, 3726);
-    assert_int_equal(find(state, "source!=official source!=mjun0812")->count, 641);
 }
 
 static void test_query__gpus_by_what_their_code_serves(void **state)
@@ -200,8 +195,8 @@ static void test_query__gpus_by_what_their_code_serves(void **state)
 static void test_query__glibc_is_what_loads_there(void **state)
 {
     size_t old = find(state, "glibc=2.31")->count;
-    assert_int_equal(find(state, "glibc<=2.31")->count, old);
-    assert_true(find(state, "glibc=2.35")->count > old);
+    assert_true(old > 0 && find(state, "glibc=2.35")->count > old);
+    assert_int_equal(find(state, "glibc=2")->count, find(state, "glibc=2.99")->count);
 }
 
 static void test_query__free_words_are_in_the_name(void **state)
@@ -268,42 +263,19 @@ static void test_query__says_which_word_is_wrong(void **state)
     assert_refused("cuda=twelve", "not a number");
     assert_refused("cuda=1.2.3.4", "not a number");
     assert_refused("cuda=99999999999999999999", "not a number");
-    assert_refused("python>=3.9", "takes = and != only");
+    assert_refused("python>=3.9", "KEY=VALUE");
     assert_refused("tourch=2.9", "did you mean torch?");
     assert_refused("torch=two", "not a version of torch: 2.9");
     assert_refused("torch=2.9.1+cpu", "2.9.1+cu128");
-    assert_refused("torch>=2.9.1+cu128", "with =, 2.9.1+cu128");
     assert_refused("gpu=h100", "gpu is cuda or rocm");
     assert_refused("python=three", "not a Python");
     assert_refused("abi=maybe", "true, false, unknown");
     assert_refused("sm=hopper", "not a GPU");
     assert_refused("version=new", "not a version");
-    assert_refused("version>=2.8,<3", "not a version");
-    assert_refused("torch!2.9", "operators are");
+    assert_refused("version=2.8,<3", "not a version");
+    assert_refused("torch!=2.9", "KEY=VALUE");
     assert_refused("", "empty");
     assert_refused("\x1b[31m=1", "\\x1b");
-}
-
-static void test_query__every_failed_allocation_is_reported(void **state)
-{
-    const struct found *found = *state;
-    const char *words[] = {"torch=2.9", "python=cp313t", "version>=2.8", "platform=linux"};
-    bool reached = true;
-    for (size_t nth = 1; reached; nth++) {
-        struct af_arena arena;
-        struct af_query query;
-        const struct af_catalog_wheel *const *wheels;
-        size_t count;
-        af_arena_init(&arena);
-        af_mem_fail_nth(nth, true);
-        enum anyflash_status status = af_query_parse(words, 4, &arena, &query, NULL);
-        if (status == ANYFLASH_OK)
-            status = af_query_run(&query, &found->catalog, &arena, &wheels, &count, NULL);
-        reached = af_mem_request_count() >= nth;
-        af_mem_fail_nth(0, false);
-        assert_int_equal(status, reached ? ANYFLASH_E_NO_MEMORY : ANYFLASH_OK);
-        af_arena_release(&arena);
-    }
 }
 
 int main(void)
@@ -327,7 +299,6 @@ int main(void)
         cmocka_unit_test(test_query__a_build_of_torch_also_names_its_cuda),
         cmocka_unit_test(test_query__package_by_package_newest_first_then_official),
         cmocka_unit_test(test_query__says_which_word_is_wrong),
-        cmocka_unit_test(test_query__every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }

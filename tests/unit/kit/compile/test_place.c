@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "kit/compile/build.h"
-#include "tests/unit/every_allocation.h"
 
 /* A machine, and a build on it. */
 struct world {
@@ -125,27 +124,6 @@ static void test_folder__does_not_depend_on_python_and_torch(void **state)
     end(&world);
 }
 
-static void test_place__survives_lack_of_memory(void **state)
-{
-    struct world world;
-    (void)state;
-    begin(&world);
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        struct af_build_place place = {0};
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_build_find_place(&world.build, &place, NULL);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-        if (!each.failed)
-            continue;
-        assert_null(place.folder);
-        af_arena_release(&world.arena);
-        af_arena_init(&world.arena);
-    }
-    end(&world);
-}
-
 static int set_cache(void **state)
 {
     (void)state;
@@ -159,7 +137,6 @@ int main(void)
         cmocka_unit_test(test_folder__is_the_same_whatever_is_kept),
         cmocka_unit_test(test_folder__does_not_depend_on_how_it_is_built),
         cmocka_unit_test(test_folder__does_not_depend_on_python_and_torch),
-        cmocka_unit_test(test_place__survives_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, set_cache, NULL);
 }

@@ -13,8 +13,6 @@
 #include "kit/doctor/diagnosis.h"
 #include "kit/doctor/rows/signature_rows.h"
 
-#include "tests/unit/every_allocation.h"
-
 #define CAUSE(name)                                                                            \
     {                                                                                          \
         .id = name, .phases = 1u << AF_CAUSE_BUILD, .title = "it is {what} " name,             \
@@ -105,7 +103,6 @@ static enum anyflash_status diagnose(const char *log, const char *torch,
 {
     struct af_log_evidence *evidence;
     const char *remark;
-    enum anyflash_status ended;
     af_arena_init(&bench.arena);
     af_machine_init(&bench.machine, "test", "not given");
     enum anyflash_status status = af_jsonl_read_signatures(span(rows_text), "rows", &causes,
@@ -114,19 +111,15 @@ static enum anyflash_status diagnose(const char *log, const char *torch,
         status = af_machine_given(&bench.machine, torch, &remark, err);
     if (status == ANYFLASH_OK)
         status = af_log_matcher_build(&bench.table, NULL, &bench.arena, &bench.matcher, err);
-    if (status == ANYFLASH_OK)
-        status = af_log_evidence_new(&bench.matcher, &bench.arena, &evidence, err);
     if (status != ANYFLASH_OK)
         return status;
+    evidence = af_log_evidence_new(&bench.matcher, &bench.arena);
     af_log_evidence_begin(evidence, "test.log");
     af_log_evidence_feed(evidence, log, strlen(log));
-    ended = af_log_evidence_end(evidence, err);
-    status = ended;
-    if (status == ANYFLASH_OK)
-        status = af_log_evidence_apply(evidence, &bench.machine, err);
-    if (status == ANYFLASH_OK)
-        status = af_diagnosis_make(evidence, &bench.machine, NULL, &bench.arena,
-                                   &bench.diagnosis, err);
+    af_log_evidence_end(evidence);
+    af_log_evidence_apply(evidence, &bench.machine);
+    status =
+        af_diagnosis_make(evidence, &bench.machine, NULL, &bench.arena, &bench.diagnosis, err);
     af_log_evidence_release(evidence);
     return status;
 }
@@ -384,26 +377,6 @@ static void bad_rows_are_refused_with_their_line(void **state)
         "the condition");
 }
 
-static void diagnose_with_failing_memory(const char *log)
-{
-    struct every_allocation each = {.all_after = true, .at_least = 20};
-    while (every_allocation_next(&each)) {
-        struct anyflash_error err = {0};
-        every_allocation_begin(&each);
-        enum anyflash_status status = diagnose(log, NULL, &err);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &err);
-        release();
-    }
-}
-
-static void failing_memory_is_reported(void **state)
-{
-    (void)state;
-    diagnose_with_failing_memory("twin fault 2.4\nfirst fault x\n");
-    diagnose_with_failing_memory("torch.__version__ = 2.1.0\ntwin fault 2.4\n");
-}
-
 static int start(void **state)
 {
     (void)state;
@@ -434,7 +407,6 @@ int main(void)
         cmocka_unit_test(texts_are_filled_in),
         cmocka_unit_test(endless_repetition_is_bounded),
         cmocka_unit_test(bad_rows_are_refused_with_their_line),
-        cmocka_unit_test(failing_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

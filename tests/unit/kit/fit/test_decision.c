@@ -7,7 +7,6 @@
 #include "kit/catalog/tables.h"
 #include "kit/fit/fit.h"
 #include "kit/fit/rung.h"
-#include "tests/unit/every_allocation.h"
 
 #define LINUX "os=linux arch=x86_64 glibc=2.35 "
 #define GPU "sm=8.9 driver=580.65.06 "
@@ -529,29 +528,6 @@ static void test_decision__is_the_same_every_time(void **state)
     af_decision_release(&second);
 }
 
-/* Each allocation fails once; no result is published and nothing leaks. */
-static void survive(const char *words)
-{
-    struct anyflash_error err;
-    struct af_machine machine;
-    struct af_decision decision;
-    machine_of(&machine, words);
-    const struct af_machine *machines[] = {&machine};
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        memset(&decision, 0x5a, sizeof decision);
-        every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_fit_decide(&catalog, machines, 1, NULL, &decision, &err);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &err);
-        if (each.failed)
-            assert_int_equal(decision.recommended, 0x5a5a5a5a);
-    }
-    af_decision_release(&decision);
-    af_machine_release(&machine);
-}
-
 /* Whatever else is there: torch must be built for the vendor of the GPU. */
 static void test_decision__options_need_a_torch_for_the_gpus_vendor(void **state)
 {
@@ -596,13 +572,6 @@ static void test_decision__rocm_torch_on_an_nvidia_gpu_is_replaced(void **state)
     af_decision_release(&decision);
 }
 
-static void test_decision__survives_each_failed_allocation(void **state)
-{
-    (void)state;
-    survive(LINUX GPU "python=3.12 torch=2.15.0+cu132 cuda_toolkit=13.0 gcc=12");
-    survive(LINUX GPU "python=3.12 torch=2.8.0+cu128");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -641,7 +610,6 @@ int main(void)
         cmocka_unit_test(test_decision__is_the_same_every_time),
         cmocka_unit_test(test_decision__options_need_a_torch_for_the_gpus_vendor),
         cmocka_unit_test(test_decision__rocm_torch_on_an_nvidia_gpu_is_replaced),
-        cmocka_unit_test(test_decision__survives_each_failed_allocation),
     };
     af_json_start();
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);

@@ -1,8 +1,14 @@
 /*
  * test_fit_assume.c: the CUDA build that is assumed of a torch whose version names none.
  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include "kit/fit/fit.h"
-#include "tests/unit/every_allocation.h"
 
 #include <string.h>
 
@@ -108,26 +114,6 @@ static void test_assume__keeps_the_build_that_is_stated(void **state)
     CHECK(NULL, "arch=x86_64", "torch=2.9.1");
 }
 
-static void test_assume__survives_every_lack_of_memory(void **state)
-{
-    (void)state;
-    /* longer than what the machine's arena has left */
-    static char name[1 << 20];
-    struct every_allocation each = {.all_after = true};
-    memset(name, 'n', sizeof name - 1);
-    while (every_allocation_next(&each)) {
-        struct af_machine machine;
-        struct anyflash_error err = {0};
-        DESCRIBE(&machine, "gpu=T4", "torch=2.9.1");
-        machine.name = name;
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_fit_assume(&machine, &err);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &err);
-        af_machine_release(&machine);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest all[] = {
@@ -140,7 +126,6 @@ int main(void)
         cmocka_unit_test(test_assume__takes_the_build_that_pip_gets),
         cmocka_unit_test(test_assume__leaves_the_build_open_where_pip_gets_none_with_cuda),
         cmocka_unit_test(test_assume__keeps_the_build_that_is_stated),
-        cmocka_unit_test(test_assume__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(all, NULL, NULL);
 }

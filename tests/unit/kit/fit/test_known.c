@@ -4,9 +4,8 @@
  */
 #include "tests/unit/kit/fit/given_machine.h"
 
-#include "engine/base/mem.h"
+#include "kit/base/memory.h"
 #include "kit/fit/fit.h"
-#include "tests/unit/every_allocation.h"
 
 #define HERE "os=linux arch=x86_64 glibc=2.35 sm=8.9 driver=580.65.06 python=3.13 "
 #define MADE_FOR_25                                                                            \
@@ -213,29 +212,6 @@ static void test_known__other_packages_are_open_where_only_the_layout_is_known(v
     }
 }
 
-static void test_known__survives_each_failed_allocation(void **state)
-{
-    const struct af_proved_wheel known = {
-        .wheel = wheel_named(MADE_FOR_25), .loads = AF_YES, .built_for = "torch 2.5"};
-    struct af_machine machine;
-    (void)state;
-    machine_of(&machine, HERE TORCH_24);
-    const struct af_machine *machines[] = {&machine};
-    const struct af_fit_options options = {.known = &known, .known_count = 1};
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        struct af_decision decision;
-        every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_fit_decide(&catalog, machines, 1, &options, &decision, NULL);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-        if (!each.failed)
-            af_decision_release(&decision);
-    }
-    af_machine_release(&machine);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,7 +226,6 @@ int main(void)
         cmocka_unit_test(test_known__a_proof_is_of_the_torch_that_is_here),
         cmocka_unit_test(test_known__only_what_a_name_says_of_torch_and_system_can_be_proved),
         cmocka_unit_test(test_known__other_packages_are_open_where_only_the_layout_is_known),
-        cmocka_unit_test(test_known__survives_each_failed_allocation),
     };
     return cmocka_run_group_tests(tests, load_catalog, release_catalog);
 }

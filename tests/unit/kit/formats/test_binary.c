@@ -13,7 +13,6 @@
 
 #include "kit/formats/elf.h"
 #include "tests/unit/compile_library.h"
-#include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/binary_file.h"
 #include "tests/unit/own_folder.h"
 
@@ -207,25 +206,6 @@ static void test_binary__sanitizers_find_nothing_with_any_changed_byte(void **st
     free(copy);
 }
 
-static void test_binary__every_failed_allocation_is_reported(void **state)
-{
-    (void)state;
-    struct every_allocation each = {.all_after = true};
-    while (every_allocation_next(&each)) {
-        struct af_arena work;
-        struct af_binary binary = {.name = "untouched"};
-        af_arena_init(&work);
-        every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_binary_read(&work, extension_bytes, "ext.so", &binary, NULL);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-        if (each.failed)
-            assert_string_equal(binary.name, "untouched");
-        af_arena_release(&work);
-    }
-}
-
 static void test_binary__refuses_what_is_no_library(void **state)
 {
     (void)state;
@@ -246,7 +226,6 @@ int main(void)
         cmocka_unit_test(test_binary__of_aarch64_needs_what_its_relocations_name),
         cmocka_unit_test(test_binary__sanitizers_find_nothing_at_any_truncation),
         cmocka_unit_test(test_binary__sanitizers_find_nothing_with_any_changed_byte),
-        cmocka_unit_test(test_binary__every_failed_allocation_is_reported),
         cmocka_unit_test(test_binary__refuses_what_is_no_library),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);

@@ -6,7 +6,6 @@
 #include "kit/base/text.h"
 #include "kit/formats/fatbin.h"
 #include "kit/system/file.h"
-#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -289,26 +288,6 @@ static void test_fatbin__every_truncation_of_a_library_loses_facts_only(void **s
     }
 }
 
-static void test_fatbin__survives_every_failing_allocation(void **state)
-{
-    struct af_span bytes = load(*state, "linked.so");
-    struct every_allocation each = {.all_after = true};
-    while (every_allocation_next(&each)) {
-        struct af_arena arena;
-        struct af_gpu_code code = {.container_count = 77};
-        struct anyflash_error err;
-        af_arena_init(&arena);
-        every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_gpu_code_read(&arena, bytes, "linked.so", false, &code, &err);
-        every_allocation_end(&each);
-        af_arena_release(&arena);
-        every_allocation_check(&each, status, NULL);
-        if (each.failed)
-            assert_int_equal(code.container_count, 77);
-    }
-}
-
 static void test_fatbin__unpacks_both_compressions(void **state)
 {
     static const struct {
@@ -326,7 +305,7 @@ static void test_fatbin__unpacks_both_compressions(void **state)
                          ANYFLASH_OK);
         assert_int_equal(len, ptx->raw_bytes);
         assert_non_null(memmem(bytes, len, cases[i].target, strlen(cases[i].target)));
-        af_mem_free(bytes);
+        af_memory_free(bytes);
     }
 }
 
@@ -369,7 +348,6 @@ int main(void)
         TEST(a_chain_that_does_not_end_exactly_is_a_problem),
         TEST(every_truncation_of_a_section_loses_facts_only),
         TEST(every_truncation_of_a_library_loses_facts_only),
-        TEST(survives_every_failing_allocation),
         TEST(unpacks_both_compressions),
         TEST(unpacks_no_more_than_it_is_told),
     };

@@ -5,7 +5,6 @@
  */
 #include "kit/formats/flash_kernel.h"
 #include "kit/system/file.h"
-#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -213,32 +212,6 @@ static void test_flash_kernel__every_truncation_of_a_cubin_is_survived(void **st
     af_arena_release(&arena);
 }
 
-static void test_flash_kernel__survives_every_failing_allocation(void **state)
-{
-    (void)state;
-    struct every_allocation each = {.all_after = true};
-    while (every_allocation_next(&each)) {
-        struct af_arena arena;
-        struct af_mapping mapping = {0};
-        struct af_gpu_code code;
-        struct af_flash_kernels kernels = {.kernel_count = 77};
-        af_arena_init(&arena);
-        assert_int_equal(af_file_map(DATA "linked.so", &mapping, NULL), ANYFLASH_OK);
-        assert_int_equal(
-            af_gpu_code_read(&arena, af_mapping_bytes(&mapping), "file", false, &code, NULL),
-            ANYFLASH_OK);
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_flash_kernels_read(&arena, af_mapping_bytes(&mapping),
-                                                            "file", &code, &kernels, NULL);
-        every_allocation_end(&each);
-        af_file_unmap(&mapping);
-        af_arena_release(&arena);
-        every_allocation_check(&each, status, NULL);
-        if (each.failed)
-            assert_int_equal(kernels.kernel_count, 77);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,7 +221,6 @@ int main(void)
         cmocka_unit_test(test_flash_kernel__a_library_tells_its_head_dimensions),
         cmocka_unit_test(test_flash_kernel__all_images_of_a_container_name_the_same),
         cmocka_unit_test(test_flash_kernel__every_truncation_of_a_cubin_is_survived),
-        cmocka_unit_test(test_flash_kernel__survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

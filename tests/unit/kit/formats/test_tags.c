@@ -5,7 +5,6 @@
 #include "kit/base/text.h"
 #include "kit/formats/tags.h"
 #include "kit/system/file.h"
-#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -159,25 +158,6 @@ static void test_tags__rubbish_is_no_tag(void **state)
     assert_false(af_tags_python_accepted(&interpreter, "py3", "none"));
 }
 
-static void test_tags__list_survives_every_lack_of_memory(void **state)
-{
-    (void)state;
-    struct af_interpreter interpreter = interpreter_of(12, "");
-    struct every_allocation each = {.all_after = true};
-    while (every_allocation_next(&each)) {
-        struct af_arena arena;
-        const char **tags = NULL;
-        size_t count = 0;
-        af_arena_init(&arena);
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_tags_list(&interpreter, &arena, &tags, &count, NULL);
-        every_allocation_end(&each);
-        af_arena_release(&arena);
-        every_allocation_check(&each, status, NULL);
-        assert_true(!each.failed || tags == NULL);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,7 +169,6 @@ int main(void)
         cmocka_unit_test(test_tags__says_which_field_is_wrong),
         cmocka_unit_test(test_tags__old_cpython_has_the_m_flag),
         cmocka_unit_test(test_tags__rubbish_is_no_tag),
-        cmocka_unit_test(test_tags__list_survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

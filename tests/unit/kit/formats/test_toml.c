@@ -4,7 +4,6 @@
  */
 #include "kit/base/text.h"
 #include "kit/formats/toml.h"
-#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -373,36 +372,6 @@ static void test_toml__every_cut_is_read_or_refused(void **state)
     }
 }
 
-static enum anyflash_status edit_much(struct af_arena *arena)
-{
-    struct af_toml toml;
-    enum anyflash_status status = parse(&toml, arena, long_text, NULL);
-    if (status == ANYFLASH_OK)
-        status = append_table(&toml);
-    if (status == ANYFLASH_OK)
-        status = af_toml_append(&toml, AF_TOML_PATH("project", "dependencies"), "'k'", NULL);
-    if (status == ANYFLASH_OK)
-        status = set_abk(&toml);
-    if (status == ANYFLASH_OK)
-        status = remove_ab(&toml) == ANYFLASH_E_NO_MEMORY ? ANYFLASH_E_NO_MEMORY : status;
-    return status;
-}
-
-static void test_toml__survives_lack_of_memory_anywhere(void **state)
-{
-    (void)state;
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        struct af_arena arena;
-        af_arena_init(&arena);
-        every_allocation_begin(&each);
-        enum anyflash_status status = edit_much(&arena);
-        every_allocation_end(&each);
-        af_arena_release(&arena);
-        every_allocation_check(&each, status, NULL);
-    }
-}
-
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -418,7 +387,6 @@ int main(void)
         cmocka_unit_test(test_toml__quotes_what_reads_back),
         cmocka_unit_test(test_toml__a_value_that_is_none_changes_nothing),
         cmocka_unit_test(test_toml__every_cut_is_read_or_refused),
-        cmocka_unit_test(test_toml__survives_lack_of_memory_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,6 @@
 #include "kit/install/journal.h"
 #include "kit/system/database.h"
 #include "kit/system/state.h"
-#include "tests/unit/every_allocation.h"
 
 /* In memory if possible, because thousands of transactions are synced. */
 static char in_memory[] = "/dev/shm/anyflash-state-XXXXXX";
@@ -374,52 +373,6 @@ static void test_state__what_others_can_write_is_not_read(void **unused)
     remove_file();
 }
 
-/* Every operation on a state; stops at the first failure. */
-static enum anyflash_status use_everything(struct anyflash_error *err)
-{
-    struct af_arena arena;
-    struct af_state *state = NULL;
-    struct af_operation *list;
-    const char *remark;
-    size_t count = 0;
-    af_arena_init(&arena);
-    enum anyflash_status status = af_state_open(AF_STATE_WRITE, &arena, &state, &remark, err);
-    if (status == ANYFLASH_OK) {
-        af_state_proof_put(state, &loads);
-        (void)find(state, "torch 2.8", "any", &arena, NULL);
-        status = write_operation(state, &arena, err);
-    }
-    if (status == ANYFLASH_OK)
-        status = af_journal_list(state, AF_PHASE_PREPARING, AF_PHASE_DONE, NULL, &arena, &list,
-                                 &count, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++)
-        status = af_journal_entries(state, &list[i], &arena, err);
-    if (status == ANYFLASH_OK && count > 0)
-        status = af_journal_phase(state, &list[0], AF_PHASE_GONE, err);
-    af_state_close(state);
-    af_arena_release(&arena);
-    return status;
-}
-
-static void test_state__survives_every_lack_of_memory(void **unused)
-{
-    struct anyflash_error err = {0};
-    (void)unused;
-    /* Each of the first requests, then in growing steps, because later ones are alike. */
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        each.all_after = each.nth % 2 == 0;
-        every_allocation_begin(&each);
-        enum anyflash_status status = use_everything(&err);
-        every_allocation_end(&each);
-        if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("request %zu: %s", each.nth, err.message);
-        assert_int_equal(use_everything(&err), ANYFLASH_OK); /* the state still works */
-        remove_file();
-        each.nth += each.nth / 40;
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,7 +384,6 @@ int main(void)
         cmocka_unit_test(test_journal__gives_back_what_was_written),
         cmocka_unit_test(test_journal__nothing_outside_the_environment_is_listed),
         cmocka_unit_test(test_state__what_others_can_write_is_not_read),
-        cmocka_unit_test(test_state__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

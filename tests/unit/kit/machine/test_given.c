@@ -494,33 +494,6 @@ static void test_given__reads_every_reported_environment(void **state)
     af_arena_release(&arena);
 }
 
-static void test_given__every_failed_allocation_is_reported(void **state)
-{
-    static const char *const words[] = {
-        "os=Ubuntu 22.04",  "gpu=8x A100",       "torch=2.9.1+cu128",
-        "flash_attn=2.8.3", "cuda_toolkit=12.8", "ram_gb=16",
-        "disk_gb=4",        "sm=9.0,8.0",        "python=3.12"};
-    (void)state;
-    for (size_t w = 0; w < AF_COUNT(words); w++) {
-        struct af_text before = {0};
-        struct af_text after = {0};
-        const char *remark = NULL;
-        GIVE("gpu=T4", "python=3.11", "arch=x86_64", "driver=580");
-        af_machine_write(&machine, &before, NULL);
-        af_mem_fail_nth(1, true); /* the arena's next block */
-        while (!machine.arena.failed)
-            af_arena_alloc(&machine.arena, 512);
-        machine.arena.failed = false;
-        enum anyflash_status status = af_machine_given(&machine, words[w], &remark, NULL);
-        af_mem_fail_nth(0, false);
-        af_machine_write(&machine, &after, NULL);
-        assert_int_equal(status, ANYFLASH_E_NO_MEMORY);
-        assert_string_equal(before.data, after.data);
-        af_text_release(&before);
-        af_text_release(&after);
-    }
-}
-
 int main(void)
 {
     af_json_start();
@@ -544,7 +517,6 @@ int main(void)
         cmocka_unit_test(test_given__flash_attn_forms),
         cmocka_unit_test(test_given__a_dotted_key_sets_any_fact_of_a_record),
         cmocka_unit_test(test_given__reads_every_reported_environment),
-        cmocka_unit_test(test_given__every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, stop);
 }

@@ -1,8 +1,6 @@
 /*
  * test_record.c: machine records: what is accepted, what is rejected with which
- * message, and that writing and reading agree. With each allocation failing in turn, reading,
- * writing and stated facts must end as NO_MEMORY and leak nothing (checked by the sanitize
- * preset).
+ * message, and that writing and reading agree.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +12,6 @@
 #include "kit/base/json.h"
 #include "kit/machine/machine.h"
 #include "kit/system/file.h"
-#include "tests/unit/every_allocation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,10 +69,10 @@ static void assert_round_trip(void)
     struct af_text first = {0};
     struct af_text second = {0};
     struct af_machine again;
-    assert_int_equal(af_machine_write(&machine, &first, NULL), ANYFLASH_OK);
+    af_machine_write(&machine, &first);
     af_machine_init(&again, "again", "other words");
     assert_int_equal(parse(&again, first.data), ANYFLASH_OK);
-    assert_int_equal(af_machine_write(&again, &second, NULL), ANYFLASH_OK);
+    af_machine_write(&again, &second);
     assert_string_equal(first.data, second.data);
     af_machine_release(&again);
     af_text_release(&second);
@@ -240,10 +237,10 @@ static void test_record__failure_leaves_the_machine_as_it_was(void **state)
     start();
     assert_int_equal(parse(&machine, "{\"torch\":{\"version\":\"2.8.0\"},\"gpus\":[{}]}"),
                      ANYFLASH_OK);
-    af_machine_write(&machine, &before, NULL);
+    af_machine_write(&machine, &before);
     assert_int_equal(parse(&machine, "{\"torch\":{\"version\":\"9\"},\"gpus\":[{\"sm\":1}]}"),
                      ANYFLASH_E_DATA);
-    af_machine_write(&machine, &after, NULL);
+    af_machine_write(&machine, &after);
     assert_string_equal(before.data, after.data);
     af_text_release(&after);
     af_text_release(&before);
@@ -265,77 +262,6 @@ static void test_record__scrubbed_and_cut_text_survives_the_round_trip(void **st
     af_text_release(&text);
 }
 
-/* The operation under test; the machine is empty. */
-typedef enum anyflash_status attempt(void);
-
-static enum anyflash_status parse_example(void)
-{
-    enum anyflash_status status = af_machine_parse(&machine, example, "record.json", &problem);
-    if (status != ANYFLASH_OK)
-        assert_int_equal(machine.gpus.count, 0);
-    return status;
-}
-
-static enum anyflash_status parse_and_write(void)
-{
-    struct af_text out = {0};
-    enum anyflash_status status = parse_example();
-    if (status == ANYFLASH_OK)
-        status = af_machine_write(&machine, &out, &problem);
-    af_text_release(&out);
-    return status;
-}
-
-static enum anyflash_status state_by_hand(void)
-{
-    static const char *const words[] = {
-        "os=Debian 11",     "torch=2.8.0+cu128",   "python=3.12.4",   "gpu=RTX 4090",
-        "flash_attn=2.8.3", "installer=uv 0.11.0", "gcc=what is this"};
-    enum anyflash_status status = ANYFLASH_OK;
-    for (size_t i = 0; i < AF_COUNT(words) && status == ANYFLASH_OK; i++) {
-        const char *remark;
-        status = af_machine_given(&machine, words[i], &remark, &problem);
-    }
-    return status;
-}
-
-/*
- * Makes one request after the other fail, until an attempt needs fewer; `at_least` must have
- * failed then.
- */
-static void fail_everywhere(attempt *try, bool all_after, size_t at_least)
-{
-    struct every_allocation each = {.all_after = all_after, .at_least = at_least};
-    while (every_allocation_next(&each)) {
-        start();
-        every_allocation_begin(&each);
-        enum anyflash_status status = try();
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &problem);
-    }
-}
-
-static void test_record__survives_every_lack_of_memory_while_parsing(void **state)
-{
-    (void)state;
-    fail_everywhere(parse_example, false, 5);
-    fail_everywhere(parse_example, true, 5);
-}
-
-static void test_record__survives_every_lack_of_memory_while_writing(void **state)
-{
-    (void)state;
-    fail_everywhere(parse_and_write, false, 5);
-    fail_everywhere(parse_and_write, true, 5);
-}
-
-static void test_record__survives_every_lack_of_memory_while_facts_are_stated(void **state)
-{
-    (void)state;
-    fail_everywhere(state_by_hand, false, 1);
-    fail_everywhere(state_by_hand, true, 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,9 +276,6 @@ int main(void)
         cmocka_unit_test(test_record__refuses_too_many_rows),
         cmocka_unit_test(test_record__failure_leaves_the_machine_as_it_was),
         cmocka_unit_test(test_record__scrubbed_and_cut_text_survives_the_round_trip),
-        cmocka_unit_test(test_record__survives_every_lack_of_memory_while_parsing),
-        cmocka_unit_test(test_record__survives_every_lack_of_memory_while_writing),
-        cmocka_unit_test(test_record__survives_every_lack_of_memory_while_facts_are_stated),
     };
     return cmocka_run_group_tests(tests, read_example, stop);
 }

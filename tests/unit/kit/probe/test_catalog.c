@@ -8,7 +8,6 @@
 #include "kit/catalog/catalog_pack.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"
-#include "tests/unit/every_allocation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -345,60 +344,6 @@ static void test_catalog__one_without_rows_packs_and_unpacks(void **state)
     af_arena_release(&arena);
 }
 
-static void fail_everywhere(bool all_after)
-{
-    struct every_allocation each = {.all_after = all_after};
-    while (every_allocation_next(&each)) {
-        struct af_catalog catalog = {.name = "untouched"};
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_catalog_load_embedded(&catalog, NULL);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-        if (each.failed)
-            assert_string_equal(catalog.name, "untouched");
-        else
-            af_catalog_release(&catalog);
-    }
-}
-
-static void test_catalog__every_failed_allocation_is_reported(void **state)
-{
-    (void)state;
-    fail_everywhere(false);
-    fail_everywhere(true);
-}
-
-static enum anyflash_status load_file(struct anyflash_error *err)
-{
-    struct af_catalog catalog;
-    enum anyflash_status status =
-        af_probe_catalog(&catalog, AF_TEST_DATA "/faults/few_wheels.jsonl", err);
-    if (status == ANYFLASH_OK)
-        af_catalog_release(&catalog);
-    return status;
-}
-
-static void test_catalog__every_failed_allocation_of_a_file_is_reported(void **state)
-{
-    (void)state;
-    every_allocation_of(load_file, false);
-    every_allocation_of(load_file, true);
-}
-
-static void test_catalog__every_failed_allocation_of_rows_is_reported(void **state)
-{
-    static const char rows[] =
-        GOOD_ROW "{\"torch\":\"2.8\",\"sm\":[\"8.0\",\"9.0\"]," GOOD_ROW_TAIL;
-    (void)state;
-    struct every_allocation each = {.all_after = true, .skip_part = 50};
-    while (every_allocation_next(&each)) {
-        every_allocation_begin(&each);
-        enum anyflash_status status = read_rows(rows, NULL);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,9 +359,6 @@ int main(void)
         cmocka_unit_test(test_catalog__a_missing_file_is_not_found),
         cmocka_unit_test(test_catalog__packed_bytes_cut_anywhere_are_refused),
         cmocka_unit_test(test_catalog__one_without_rows_packs_and_unpacks),
-        cmocka_unit_test(test_catalog__every_failed_allocation_is_reported),
-        cmocka_unit_test(test_catalog__every_failed_allocation_of_a_file_is_reported),
-        cmocka_unit_test(test_catalog__every_failed_allocation_of_rows_is_reported),
     };
     return cmocka_run_group_tests(tests, start_json, NULL);
 }

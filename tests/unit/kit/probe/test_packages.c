@@ -3,7 +3,6 @@
  * the test.
  */
 #include "machine_place.h"
-#include "tests/unit/every_allocation.h"
 
 #define SITE PLACE_SITE
 #define INFO SITE "/flash_attn-2.8.3.dist-info"
@@ -351,24 +350,6 @@ static void test_packages__unknown_folders_make_the_list_unknown(void **state)
     assert_string_equal(place->machine.packages.source, "'cfg' is odd");
 }
 
-static void test_packages__lack_of_memory_shows_in_the_arena(void **state)
-{
-    struct place *place = *state;
-    make_flash_attn(place);
-    place_put(place, INFO "/uv_build.json", "{\"extra_build_requires\":[]}");
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        place_reset(place);
-        place_site(place);
-        every_allocation_begin(&each);
-        af_probe_packages(&place->probe);
-        every_allocation_end(&each);
-        if (each.failed && !place->machine.arena.failed)
-            fail_msg("request %zu of memory was lost", each.nth);
-    }
-    assert_int_equal(place->machine.packages.count, 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,7 +370,6 @@ int main(void)
         PLACE_TEST(test_packages__condas_record_alone_is_enough_for_the_version),
         PLACE_TEST(test_packages__hostile_files_lose_facts_only),
         PLACE_TEST(test_packages__unknown_folders_make_the_list_unknown),
-        PLACE_TEST(test_packages__lack_of_memory_shows_in_the_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

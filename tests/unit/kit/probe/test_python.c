@@ -3,7 +3,6 @@
  * machines in temporary folders.
  */
 #include "machine_place.h"
-#include "tests/unit/every_allocation.h"
 
 #define SYSCONFIG(flags, minor)                                                                \
     "# system configuration\nbuild_time_vars = {'ABIFLAGS': '" flags "',\n"                    \
@@ -392,23 +391,6 @@ static void test_python__debug_build_is_seen_by_its_only_sysconfig_file(void **s
     assert_fact(&python->soabi, "cpython-313d-x86_64-linux-gnu");
 }
 
-static void test_python__every_lack_of_memory_is_reported(void **state)
-{
-    struct place *place = *state;
-    make_python(place);
-    make_venv(place, "/venv");
-    place_put(place, "/opt/python/lib/python3.13/build-details.json", "{\"abi\":{}}");
-    place_set(place, "VIRTUAL_ENV=/venv");
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        place_reset(place);
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_probe_python(&place->probe, NULL);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-    }
-}
-
 #define HOME_TEST(name) cmocka_unit_test_setup_teardown(name, make_home, place_remove)
 
 int main(void)
@@ -439,7 +421,6 @@ int main(void)
         HOME_TEST(test_python__named_environment_without_interpreter_is_broken),
         HOME_TEST(test_python__version_asked_for_may_be_one_of_uvs_or_pyenvs),
         HOME_TEST(test_python__debug_build_is_seen_by_its_only_sysconfig_file),
-        HOME_TEST(test_python__every_lack_of_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

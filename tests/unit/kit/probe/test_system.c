@@ -325,7 +325,7 @@ static void test_variables__secrets_never_appear(void **state)
     place_set(place, "SSH_AUTH_SOCK=/x");
     af_probe_variables(&place->probe);
     struct af_text text = {0};
-    af_machine_write(&place->machine, &text, NULL);
+    af_machine_write(&place->machine, &text);
     assert_null(strstr(text.data, "s3cret"));
     assert_null(strstr(text.data, "t0ken"));
     af_text_release(&text);

@@ -1,11 +1,17 @@
 /*
- * test_project_asks.c: what manifests state, cut off anywhere and without memory, and which
+ * test_project_asks.c: what manifests state, cut off anywhere, and which
  * imports of flash-attn a module cannot do without. Which tables count is tested with whole
  * projects in tests/check/.
  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include "kit/base/text.h"
 #include "kit/project/project_asks.h"
-#include "tests/unit/every_allocation.h"
 
 #include <string.h>
 
@@ -33,13 +39,12 @@ static const struct {
      ">=2|>=3.8|5"},
 };
 
-static enum anyflash_status read(struct af_arena *arena, size_t row, size_t len,
-                                 struct af_project_source *source, struct af_project_asks *asks,
-                                 struct anyflash_error *err)
+static void read(struct af_arena *arena, size_t row, size_t len,
+                 struct af_project_source *source, struct af_project_asks *asks)
 {
     *source = (struct af_project_source){
         rows[row].path, {rows[row].text, len}, af_project_kind_of(rows[row].path)};
-    return af_project_asks_read(arena, source, 1, asks, err);
+    af_project_asks_read(arena, source, 1, asks);
 }
 
 static void test_read__takes_specifiers_and_places_of_each_format(void **state)
@@ -52,8 +57,7 @@ static void test_read__takes_specifiers_and_places_of_each_format(void **state)
         const struct af_project_ask *torch = NULL, *flash = NULL;
         struct af_text found = {0};
         af_arena_init(&arena);
-        assert_int_equal(read(&arena, row, strlen(rows[row].text), &source, &asks, NULL),
-                         ANYFLASH_OK);
+        read(&arena, row, strlen(rows[row].text), &source, &asks);
         for (const struct af_project_ask *ask = asks.first; ask != NULL; ask = ask->next)
             *(ask->is_torch ? &torch : &flash) = ask;
         assert_true(torch != NULL && flash != NULL);
@@ -111,32 +115,11 @@ static void test_read__accepts_files_that_are_cut_off(void **state)
             struct af_project_source source;
             struct af_project_asks asks;
             af_arena_init(&arena);
-            assert_int_equal(read(&arena, row, len, &source, &asks, NULL), ANYFLASH_OK);
+            read(&arena, row, len, &source, &asks);
             for (const struct af_project_ask *ask = asks.first; ask != NULL; ask = ask->next)
                 assert_true(ask->start <= ask->end && ask->end <= len);
             af_arena_release(&arena);
         }
-}
-
-static void test_read__fails_without_memory(void **state)
-{
-    (void)state;
-    for (size_t row = 0; row < AF_COUNT(rows); row++) {
-        struct every_allocation each = {.all_after = false};
-        while (every_allocation_next(&each)) {
-            struct af_arena arena;
-            struct af_project_source source;
-            struct af_project_asks asks;
-            struct anyflash_error err = {0};
-            af_arena_init(&arena);
-            every_allocation_begin(&each);
-            enum anyflash_status status =
-                read(&arena, row, strlen(rows[row].text), &source, &asks, &err);
-            every_allocation_end(&each);
-            every_allocation_check(&each, status, &err);
-            af_arena_release(&arena);
-        }
-    }
 }
 
 /* "3 fatal, 5 guarded": the line and the guard of each import. */
@@ -148,7 +131,7 @@ static void check(const char *source, const char *expected)
     struct af_text found = {0};
     af_arena_init(&arena);
     struct af_span text = {source, strlen(source)};
-    assert_int_equal(af_imports_of_python(&arena, text, &facts, NULL), ANYFLASH_OK);
+    af_imports_of_python(&arena, text, &facts);
     for (const struct af_import_statement *at = facts.imports; at != NULL; at = at->next)
         if (at->is_flash_attn)
             af_text_format(&found, "%s%zu %s", found.len == 0 ? "" : ", ", at->line,
@@ -228,7 +211,7 @@ static void test_imports__has_the_names_and_the_place(void **state)
     (void)state;
     af_arena_init(&arena);
     struct af_span text = {source, sizeof source - 1};
-    assert_int_equal(af_imports_of_python(&arena, text, &facts, NULL), ANYFLASH_OK);
+    af_imports_of_python(&arena, text, &facts);
     assert_true(af_text_span_equal(facts.imports->module, "flash_attn.x"));
     assert_true(af_text_span_equal(facts.imports->names, "b as c,\n d"));
     assert_int_equal(facts.imports->start, 2);
@@ -253,7 +236,7 @@ static void test_mentions__counts_names_and_strings_but_no_comments(void **state
         struct af_import_facts facts;
         struct af_span text = {cases[i].source, strlen(cases[i].source)};
         af_arena_init(&arena);
-        assert_int_equal(af_imports_of_python(&arena, text, &facts, NULL), ANYFLASH_OK);
+        af_imports_of_python(&arena, text, &facts);
         assert_int_equal(facts.mentions, cases[i].mentions);
         af_arena_release(&arena);
     }
@@ -269,31 +252,12 @@ static void test_requires__are_the_strings_of_install_requires(void **state)
     (void)state;
     af_arena_init(&arena);
     struct af_span text = {source, sizeof source - 1};
-    assert_int_equal(af_imports_of_python(&arena, text, &facts, NULL), ANYFLASH_OK);
+    af_imports_of_python(&arena, text, &facts);
     assert_true(af_text_span_equal(facts.install_requires->text, "torch==2.3.0"));
     assert_true(af_text_span_equal(facts.install_requires->next->text, "flash_attn"));
     assert_null(facts.install_requires->next->next);
     assert_true(af_text_span_equal(facts.python_requires, ">=3.9"));
     af_arena_release(&arena);
-}
-
-static void test_imports__fail_without_memory(void **state)
-{
-    static const char source[] = "import flash_attn\nsetup(install_requires=['x'])\n";
-    struct every_allocation each = {.all_after = false};
-    (void)state;
-    while (every_allocation_next(&each)) {
-        struct af_arena arena;
-        struct af_import_facts facts;
-        struct anyflash_error err = {0};
-        struct af_span text = {source, sizeof source - 1};
-        af_arena_init(&arena);
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_imports_of_python(&arena, text, &facts, &err);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &err);
-        af_arena_release(&arena);
-    }
 }
 
 int main(void)
@@ -302,7 +266,6 @@ int main(void)
         cmocka_unit_test(test_read__takes_specifiers_and_places_of_each_format),
         cmocka_unit_test(test_specifier__has_those_of_pep_440),
         cmocka_unit_test(test_read__accepts_files_that_are_cut_off),
-        cmocka_unit_test(test_read__fails_without_memory),
         cmocka_unit_test(test_imports__at_the_top_are_fatal),
         cmocka_unit_test(test_imports__of_other_modules_do_not_count),
         cmocka_unit_test(test_imports__a_handler_guards_them),
@@ -311,7 +274,6 @@ int main(void)
         cmocka_unit_test(test_imports__has_the_names_and_the_place),
         cmocka_unit_test(test_mentions__counts_names_and_strings_but_no_comments),
         cmocka_unit_test(test_requires__are_the_strings_of_install_requires),
-        cmocka_unit_test(test_imports__fail_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

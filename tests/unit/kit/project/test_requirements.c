@@ -12,8 +12,6 @@
 #include "kit/base/text.h"
 #include "kit/project/requirements.h"
 
-#include "tests/unit/every_allocation.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -298,22 +296,6 @@ static void test_group__includes_groups(void **state)
                      ANYFLASH_E_LIMIT);
 }
 
-static enum anyflash_status read_all(struct anyflash_error *err)
-{
-    static const struct memory_file list[] = {
-        {"pyproject.toml", toml},
-        {"r.txt", "-e .[all]\nflash-attn \\\n --hash=sha256:aa\n-f x\nhttps://x.example/a\n"},
-        {"./pyproject.toml", toml}};
-    start(list, AF_COUNT(list));
-    return af_project_add_file(&project, "r.txt", false, err);
-}
-
-static void test_file__survives_every_failed_allocation(void **state)
-{
-    (void)state;
-    every_allocation_of(read_all, false);
-}
-
 #define WORDS_MAX 16
 
 static struct af_project_command command;
@@ -457,7 +439,6 @@ int main(void)
         cmocka_unit_test(test_folder__reads_dependencies_and_chosen_extras),
         cmocka_unit_test(test_folder__may_lack_a_project_file),
         cmocka_unit_test(test_group__includes_groups),
-        cmocka_unit_test(test_file__survives_every_failed_allocation),
         cmocka_unit_test(test_command__finds_what_is_asked_for),
         cmocka_unit_test(test_command__refuses_what_takes_no_wheel),
         cmocka_unit_test(test_command__leaves_other_subcommands_alone),

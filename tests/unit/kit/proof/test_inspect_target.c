@@ -18,7 +18,6 @@
 
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
-#include "tests/unit/every_allocation.h"
 #include "tests/unit/kit/formats/zip_build.h"
 
 #define CORPUS AF_TEST_SEEDS "/fuzz_binary/"
@@ -205,49 +204,6 @@ static void test_target__names_what_is_no_wheel(void **unused)
     assert_fails("absent.so", ANYFLASH_E_NOT_FOUND, "absent.so");
 }
 
-/* Opens and reads everything; stops at the first failure. */
-static enum anyflash_status use_everything(const char *path, struct anyflash_error *err)
-{
-    struct af_arena own;
-    struct af_inspect_target target = {0};
-    af_arena_init(&own);
-    enum anyflash_status status = af_inspect_target_open(path, &own, &target, err);
-    for (size_t i = 0; status == ANYFLASH_OK && i < target.count; i++) {
-        status = af_inspect_target_read(&target, i, &own, err);
-        if (status == ANYFLASH_OK)
-            status = af_inspect_target_read_kernels(&target, i, &own, err);
-        if (status == ANYFLASH_OK && target.extensions[i].problem == NULL)
-            assert_true(target.extensions[i].has_facts);
-    }
-    af_inspect_target_close(&target);
-    af_arena_release(&own);
-    return status;
-}
-
-static void lack_memory(const char *name)
-{
-    struct anyflash_error err = {0};
-    const char *path = path_of(name);
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        each.all_after = each.nth % 4 < 2;
-        every_allocation_begin(&each);
-        enum anyflash_status status = use_everything(path, &err);
-        every_allocation_end(&each);
-        if (status != ANYFLASH_OK && status != ANYFLASH_E_NO_MEMORY)
-            fail_msg("request %zu: %s", each.nth, err.message);
-        if (each.failed && status == ANYFLASH_OK)
-            fail_msg("request %zu went unnoticed", each.nth);
-    }
-}
-
-static void test_target__survives_every_lack_of_memory(void **unused)
-{
-    (void)unused;
-    lack_memory("tree");
-    lack_memory(WHEEL);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,7 +211,6 @@ int main(void)
         cmocka_unit_test(test_target__reads_a_wheel_and_leaves_nothing),
         cmocka_unit_test(test_target__believes_no_name),
         cmocka_unit_test(test_target__names_what_is_no_wheel),
-        cmocka_unit_test(test_target__survives_every_lack_of_memory),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -21,7 +21,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/every_allocation.h"
 #include "tests/unit/own_folder.h"
 
 struct place {
@@ -213,24 +212,6 @@ static void test_read_input_pieces__limits_streams_but_not_regular_files(void **
                      ANYFLASH_E_LIMIT);
 }
 
-static void test_read__survives_each_failing_allocation(void **state)
-{
-    struct place *place = *state;
-    const char *path = put(place, "a", "hello");
-    struct every_allocation each = {.nth = 0};
-    while (every_allocation_next(&each)) {
-        struct af_arena arena;
-        struct af_span content;
-        af_arena_init(&arena);
-        every_allocation_begin(&each);
-        enum anyflash_status status = af_file_read(&arena, path, 100, &content, NULL);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, NULL);
-        af_arena_release(&arena);
-        assert_true(each.nth < 10);
-    }
-}
-
 static void test_write_text__a_leftover_of_an_earlier_process_is_no_obstacle(void **state)
 {
     struct place *place = *state;
@@ -367,7 +348,6 @@ int main(void)
         PLACE_TEST(test_read_input__ends_at_the_limit_of_an_endless_device),
         PLACE_TEST(test_read_input__refuses_a_folder_and_a_missing_file),
         PLACE_TEST(test_read_input_pieces__limits_streams_but_not_regular_files),
-        PLACE_TEST(test_read__survives_each_failing_allocation),
         PLACE_TEST(test_write_text__a_leftover_of_an_earlier_process_is_no_obstacle),
         PLACE_TEST(test_write_text__is_whole_when_a_signal_ends_the_program),
         PLACE_TEST(test_rewrite__keeps_the_permissions_at_any_time),

@@ -95,21 +95,6 @@ static void old_lines_give_way_to_new_ones(void **unused)
     assert_in_range(found, count / 6, count / 3);
 }
 
-static void without_memory_nothing_is_remembered(void **unused)
-{
-    struct af_log_line line = line_of("error: one");
-    (void)unused;
-    for (size_t nth = 1; nth <= 2; nth++) {
-        af_mem_fail_nth(nth, true);
-        assert_null(add(&line, 7));
-        af_mem_fail_nth(0, false);
-        assert_true(arena.failed);
-        assert_null(af_log_cache_find(&cache, &line));
-        tear_down(NULL);
-        set_up(NULL);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,8 +103,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(pieces_and_joined_lines_are_other_lines, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(old_lines_give_way_to_new_ones, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(without_memory_nothing_is_remembered, set_up,
-                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

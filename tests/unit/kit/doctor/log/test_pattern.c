@@ -11,8 +11,6 @@
 #include "kit/doctor/log/keyword.h"
 #include "kit/doctor/log/pattern.h"
 
-#include "tests/unit/every_allocation.h"
-
 static struct af_arena arena;
 
 static int prepare(void **state)
@@ -145,27 +143,6 @@ static void malformed_patterns_are_refused(void **state)
     assert_refused("text*?*?*?*?*?*?*?*?*?*?*?*?*?*?*?*?*?*?*?*?", "too many parts");
 }
 
-static void failing_memory_is_reported(void **state)
-{
-    (void)state;
-    struct every_allocation each = {.all_after = true};
-    while (every_allocation_next(&each)) {
-        struct af_arena own;
-        struct af_pattern pattern;
-        struct af_keyword_table table;
-        struct anyflash_error err = {0};
-        af_arena_init(&own);
-        every_allocation_begin(&each);
-        enum anyflash_status status =
-            af_pattern_compile("one {two} three*four", &own, &pattern, &err);
-        if (status == ANYFLASH_OK)
-            status = af_keyword_table_build(&pattern.literal, 1, &own, &table, &err);
-        every_allocation_end(&each);
-        every_allocation_check(&each, status, &err);
-        af_arena_release(&own);
-    }
-}
-
 struct found {
     unsigned words;
     size_t count;
@@ -185,7 +162,7 @@ static struct found search(const char *const *words, size_t count, const char *t
     struct found found = {0, 0};
     for (size_t i = 0; i < count; i++)
         spans[i] = (struct af_span){words[i], strlen(words[i])};
-    assert_int_equal(af_keyword_table_build(spans, count, &arena, &table, NULL), ANYFLASH_OK);
+    af_keyword_table_build(spans, count, &arena, &table);
     af_keyword_search(&table, text, strlen(text), note, &found);
     return found;
 }
@@ -290,7 +267,6 @@ int main(void)
         cmocka_unit_test(random_patterns_match_as_the_plainest_matcher_does),
         cmocka_unit_test(texts_are_folded_as_bytes_are),
         cmocka_unit_test(malformed_patterns_are_refused),
-        cmocka_unit_test(failing_memory_is_reported),
         cmocka_unit_test(every_word_is_found_also_within_others),
         cmocka_unit_test(long_words_are_compared_to_their_ends),
     };
