@@ -19,6 +19,25 @@ const struct af_catalog_torch_release *af_tables_torch(int major, int minor)
     return NULL;
 }
 
+enum af_answer af_tables_torch_abi(int major, int minor)
+{
+    const struct af_catalog_torch_release *newest = &af_tables.torch[af_tables.torch_count - 1];
+    const struct af_catalog_torch_release *release = af_tables_torch(major, minor);
+    bool is_newer = major == newest->torch_major && minor > newest->torch_minor;
+    enum af_answer all = AF_UNKNOWN;
+    if (release == NULL && is_newer)
+        release = newest;
+    for (size_t i = 0; release != NULL && i < release->variants_count; i++) {
+        const struct af_catalog_torch_variant *variant = &release->variants[i];
+        if (variant->cuda_major < 0 || variant->cxx11abi == AF_UNKNOWN)
+            continue;
+        if (all != AF_UNKNOWN && all != variant->cxx11abi)
+            return AF_UNKNOWN;
+        all = variant->cxx11abi;
+    }
+    return all;
+}
+
 const struct af_catalog_torch_variant *af_tables_variant(
     const struct af_catalog_torch_release *release, const char *platform, const char *cuda)
 {

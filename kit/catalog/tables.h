@@ -38,8 +38,10 @@ struct af_catalog_torch_release {
     const char *released; /* "2025-10-14", or when it was first seen */
     int torch_major;
     int torch_minor;
-    int layout;      /* releases of equal number share their C++ object layout */
-    int cxx_std_min; /* 17 or 20: required by its headers */
+    int layout; /* releases of equal number share their C++ object layout */
+    /* flash-attn 2 built for this release was tested with these: symbols and layout agree */
+    struct af_words neighbours;
+    int cxx_std_min;                      /* 17 or 20: required by its headers */
     enum af_answer flash_kernels_windows; /* PyTorch's CUDA builds for Windows have them */
     struct af_words python;               /* "3.12" */
     struct af_words python_free_threaded; /* "3.13" */
@@ -157,6 +159,12 @@ extern const struct af_tables af_tables;
 
 /* Look up a row; NULL when there is none. */
 const struct af_catalog_torch_release *af_tables_torch(int major, int minor);
+
+/*
+ * The C++ ABI (YES: the new one) of every Linux build of a release for CUDA; of a newer release
+ * that of the newest listed one. UNKNOWN if they differ.
+ */
+enum af_answer af_tables_torch_abi(int major, int minor);
 const struct af_catalog_torch_variant *af_tables_variant(
     const struct af_catalog_torch_release *release, const char *platform, const char *cuda);
 /* The platform as these tables write it, "linux_x86_64"; NULL: none of theirs, or unknown. */

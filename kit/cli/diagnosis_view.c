@@ -153,12 +153,16 @@ static bool says(const struct af_log_evidence *evidence, const char *concepts)
     return af_sentence_rule_parse(concepts, &rule) && (evidence->said & rule.needed) != 0;
 }
 
+static bool names_flash_attn(const struct af_log_evidence *evidence)
+{
+    const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
+    return subject != NULL && subject->count > 0;
+}
+
 /* Whether the text is about flash-attn, and reports no error. */
 static bool wants_flash_attn(const struct af_cli_diagnosis *shown)
 {
-    const struct af_log_evidence *evidence = shown->evidence;
-    const struct af_log_hits *subject = af_log_evidence_hits(evidence, AF_SIGNATURE_SUBJECT);
-    return subject != NULL && subject->count > 0 && !shown->diagnosis->has_failure &&
+    return names_flash_attn(shown->evidence) && !shown->diagnosis->has_failure &&
            (af_plan_of_log_decides(shown->plan) || shown->plan->missing != NULL);
 }
 
@@ -179,8 +183,12 @@ static void view_error(struct af_screen *screen, const struct af_log_evidence *e
     af_screen_heading(screen, "What failed");
     view_error_line(screen, evidence);
     view_text(screen, "Next step",
-              "search for this message, without your own names and numbers, in the issues of "
-              "the program that printed it: flash-attn is not known to cause it");
+              names_flash_attn(evidence)
+                  ? "search for this message, without your own names and numbers, in the "
+                    "issues of the program that printed it"
+                  : "search for this message, without your own names and numbers, in the "
+                    "issues of the program that printed it: flash-attn is not known to cause "
+                    "it");
 }
 
 static void view_nothing(struct af_screen *screen, const struct af_cli_diagnosis *shown,

@@ -2,7 +2,7 @@
  * rules_torch.c: whether the extension loads into this torch: minor release,
  * CUDA runtime, C++ ABI.
  *
- * An extension binds to C++ symbols of one torch minor. A table of neighbours
+ * An extension binds to C++ symbols of one torch minor. `neighbours` in data/torch.json
  * lists the pairs for which an import and the object layout were tested
  * (docs/decisions/0010-torch-neighbours.md). Every other pair does not load,
  * unless the wheel's own bytes prove that it does (verdict.c). A torch that is
@@ -12,14 +12,6 @@
 #include "kit/fit/verdict.h"
 
 #include <string.h>
-
-/* flash-attn 2 built for torch 2.`built` was tested with 2.`here`: symbols and layout
-   agree. */
-static const struct {
-    int built;
-    int here;
-} neighbours[] = {{3, 4},   {3, 5},   {4, 3},   {4, 5},   {5, 3},   {5, 4},
-                  {10, 11}, {10, 12}, {11, 12}, {12, 11}, {14, 15}, {15, 14}};
 
 /*
  * Both torch releases lay out objects alike, so an extension that uses few
@@ -34,19 +26,24 @@ static bool is_laid_out_alike(const struct af_catalog_wheel *wheel,
     return built != NULL && here != NULL && built->layout >= 0 && built->layout == here->layout;
 }
 
+/* Whether flash-attn 2 built for the one torch was tested with the other. */
+static bool was_tested(int major, int minor, int here_major, int here_minor)
+{
+    const struct af_catalog_torch_release *built = af_tables_torch(major, minor);
+    const struct af_catalog_torch_release *here = af_tables_torch(here_major, here_minor);
+    for (size_t i = 0; built != NULL && here != NULL && i < built->neighbours.count; i++)
+        if (strcmp(built->neighbours.items[i], here->torch) == 0)
+            return true;
+    return false;
+}
+
 /* flash-attn 2 was tested; for other packages only the layout is known. */
 static bool is_neighbour(const struct af_catalog_wheel *wheel,
                          const struct af_view_torch *torch)
 {
-    if (wheel->torch_major != 2 || torch->major != 2)
-        return false;
-    if (strcmp(wheel->package, "flash_attn") != 0)
-        return is_laid_out_alike(wheel, torch);
-    for (size_t i = 0; i < AF_COUNT(neighbours); i++) {
-        if (neighbours[i].built == wheel->torch_minor && neighbours[i].here == torch->minor)
-            return true;
-    }
-    return false;
+    return strcmp(wheel->package, "flash_attn") == 0
+               ? was_tested(wheel->torch_major, wheel->torch_minor, torch->major, torch->minor)
+               : is_laid_out_alike(wheel, torch);
 }
 
 /* The oldest torch 2.N of a wheel that also works with later ones; -1: no such wheel. */
@@ -65,13 +62,9 @@ static int stable_minor(const struct af_fit_wheel_check *check)
 bool af_fit_are_neighbours(const char *built_for, const char *torch)
 {
     struct af_dotted built, here;
-    if (!af_dotted_parse(built_for, &built) || !af_dotted_parse(torch, &here) ||
-        built.count < 2 || here.count < 2 || built.part[0] != 2 || here.part[0] != 2)
-        return false;
-    for (size_t i = 0; i < AF_COUNT(neighbours); i++)
-        if (neighbours[i].built == built.part[1] && neighbours[i].here == here.part[1])
-            return true;
-    return false;
+    return af_dotted_parse(built_for, &built) && af_dotted_parse(torch, &here) &&
+           built.count >= 2 && here.count >= 2 &&
+           was_tested(built.part[0], built.part[1], here.part[0], here.part[1]);
 }
 
 static void match_unnamed(struct af_fit_wheel_check *check)
@@ -231,10 +224,9 @@ void af_rule_cuda(struct af_fit_wheel_check *check)
  */
 static enum af_answer wheel_abi(const struct af_catalog_wheel *wheel)
 {
-    if (wheel->cxx11abi_effective != AF_UNKNOWN || wheel->torch_major != 2 ||
-        wheel->torch_minor == 6)
-        return wheel->cxx11abi_effective;
-    return wheel->torch_minor > 6 ? AF_YES : AF_NO;
+    return wheel->cxx11abi_effective != AF_UNKNOWN
+               ? wheel->cxx11abi_effective
+               : af_tables_torch_abi(wheel->torch_major, wheel->torch_minor);
 }
 
 static const char *abi_name(enum af_answer abi)

@@ -256,3 +256,15 @@ def test_a_log_that_ends_in_a_frame_is_not_complete():
             'flash_attn/__init__.py", line 3, in <module>\n'
             "    from flash_attn.flash_attn_interface import (\n")
     assert b"the error follows there" in run(text, "doctor", "-").stdout
+
+
+@pytest.mark.parametrize("line, error", [
+    ("- **Exception Message:** No module named 'torch.nn.attention'",
+     "No module named 'torch.nn.attention'"),
+    ("I get TypeError(\"dot() got an unexpected keyword argument 'trans_b'\")",
+     "TypeError(\"dot() got an unexpected keyword argument 'trans_b'\")"),
+    ('    raise ImportError("flash_attn")', None),
+    ("undefined symbol: c10::Error::Error", None)])
+def test_an_exception__is_found_in_every_form(line, error):
+    told = json.loads(run(line + "\n", "doctor", "--json", "-").stdout)
+    assert (told["error"] or {"text": None})["text"] == error

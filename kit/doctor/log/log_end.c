@@ -15,24 +15,45 @@ static void keep(char out[AF_LOG_END_BYTES], struct af_span text)
     out[len] = '\0';
 }
 
+static struct af_span from(struct af_span line, const char *start)
+{
+    return (struct af_span){start, line.len - (size_t)(start - line.data)};
+}
+
+/* Whether an exception's text begins at `text`: not "c10::Error::Error", nor code that raises. */
+static bool is_exception_text(struct af_span line, const char *start, const char *text)
+{
+    static const char raise[] = "raise ";
+    const size_t len = sizeof raise - 1;
+    if (text == line.data + line.len || *text == ':')
+        return false;
+    return text[-1] == ':' ||
+           ((*text == '"' || *text == '\'') &&
+            ((size_t)(start - line.data) < len || memcmp(start - len, raise, len) != 0));
+}
+
 /*
- * Where an exception is printed, "torch.OutOfMemoryError: CUDA out of memory": a name that ends
- * so, a colon and its text, but not "c10::Error::Error". 0 bytes: nowhere.
+ * Where an exception is printed: "torch.OutOfMemoryError: CUDA out of memory", a name that ends
+ * so, and its text; TypeError("...") as in a list of them; or its text alone. 0 bytes: nowhere.
  */
 static struct af_span exception_in(struct af_span line)
 {
-    static const char *const ends[] = {"Error:", "Exception:"};
+    static const char *const ends[] = {"Error:", "Exception:", "Error(", "Exception("};
+    static const char *const texts[] = {"Exception Message:** ", "No module named '"};
     for (size_t i = 0; i < AF_COUNT(ends); i++) {
         const char *found = memmem(line.data, line.len, ends[i], strlen(ends[i]));
-        if (found == NULL)
-            continue;
-        const char *start = found, *text = found + strlen(ends[i]);
-        while (start > line.data &&
+        const char *start = found;
+        while (found != NULL && start > line.data &&
                (isalnum((unsigned char)start[-1]) || start[-1] == '_' || start[-1] == '.'))
             start--;
-        if (start < found && isalpha((unsigned char)*start) && text < line.data + line.len &&
-            *text != ':')
-            return (struct af_span){start, line.len - (size_t)(start - line.data)};
+        if (found != NULL && start < found && isalpha((unsigned char)*start) &&
+            is_exception_text(line, start, found + strlen(ends[i])))
+            return from(line, start);
+    }
+    for (size_t i = 0; i < AF_COUNT(texts); i++) {
+        const char *found = memmem(line.data, line.len, texts[i], strlen(texts[i]));
+        if (found != NULL)
+            return from(line, i == 0 ? found + strlen(texts[i]) : found);
     }
     return (struct af_span){line.data, 0};
 }
