@@ -1,6 +1,6 @@
 /*
  * elf.c: headers, sections and segments of an ELF file, one entry at a time.
- * The tables of the dynamic loader are in elf_dynamic.c.
+ * The tables of the dynamic loader are in elf_dynamic.c, elf_version.c and elf_lookup.c.
  */
 #include "kit/formats/elf.h"
 

@@ -195,7 +195,7 @@ const char *af_dynamic_version_max(const struct af_dynamic *dynamic, const char 
  */
 const unsigned char *af_dynamic_relocated(struct af_dynamic *dynamic, struct af_arena *arena);
 
-/* ---- Bounds-checked reading of numbers and texts from the tables. Private to elf*.c. ---- */
+/* ---- Bounds-checked reading of the tables. Private to elf*.c. ---- */
 
 #define AF_ELF_SYMBOLS_MAX 16000000u
 #define AF_ELF_VERSION_MASK 0x7fffu
@@ -282,5 +282,11 @@ static inline size_t af_elf_relocation_bytes(const struct af_dynamic *dynamic, s
         return has_addend ? 24 : 16;
     return has_addend ? 12 : 8;
 }
+
+/*
+ * Fills in `versions`, in the arena, from the records of needed and defined versions; damaged
+ * chains end at the damage.
+ */
+void af_elf_read_versions(struct af_arena *arena, struct af_dynamic *dynamic);
 
 #endif

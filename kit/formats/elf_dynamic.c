@@ -1,18 +1,16 @@
 /*
- * elf_dynamic.c: reads the tables that PT_DYNAMIC points to, and implements the
- * dynamic loader's lookups: a symbol by index, a definition by name and version,
- * and which symbols relocations name.
+ * elf_dynamic.c: finds the tables that PT_DYNAMIC points to and counts the symbols; which of
+ * them relocations name, and the bytes of a definition. The records of versions are read in
+ * elf_version.c; symbols and lookups are in elf_lookup.c.
  */
 #include "kit/formats/elf.h"
 
 #include <string.h>
 
 #include "kit/base/text.h"
-#include "kit/formats/version.h"
 
 #define DYNAMIC_MAX 65536u
 #define SEGMENT_HEADERS_MAX 4096u
-#define VERSION_RECORDS_MAX 0x8000u
 
 /* Entries of the dynamic section. Source: gABI chapter 5; LSB 5 chapter 10.7. */
 enum tag {
@@ -41,18 +39,6 @@ enum tag {
     TAG_AUXILIARY = 0x7ffffffd,
     TAG_FILTER = 0x7fffffff
 };
-
-#define VERSION_FLAG_BASE 1u /* VER_FLG_BASE */
-#define VERNEED_BYTES 16u
-#define VERNAUX_BYTES 16u
-#define VERDEF_BYTES 20u
-#define VERDAUX_BYTES 8u
-
-/* Of symbols. Source: gABI chapter 4, "Symbol Table"; the GNU ones: glibc's elf.h. */
-enum { SECTION_UNDEF = 0, SECTION_ABS = 0xfff1 };
-enum { BIND_GLOBAL = 1, BIND_WEAK = 2, BIND_GNU_UNIQUE = 10 };
-enum { TYPE_FUNC = 2, TYPE_COMMON = 5, TYPE_TLS = 6, TYPE_GNU_IFUNC = 10 };
-enum { VISIBILITY_INTERNAL = 1, VISIBILITY_HIDDEN = 2 };
 
 /* The bytes from `address` to the end of its segment in the file. */
 static struct af_span span_at(const struct af_dynamic *dynamic, uint64_t address)
@@ -260,83 +246,6 @@ static size_t count_symbols(const struct af_dynamic *dynamic)
     return count < AF_ELF_SYMBOLS_MAX ? count : AF_ELF_SYMBOLS_MAX;
 }
 
-/* Destination of versions: first they are counted, then stored. */
-struct version_table {
-    struct af_symbol_version *items; /* NULL: only count */
-    size_t count;
-};
-
-static void set_version(struct version_table *table, unsigned index, const char *name,
-                        const char *library)
-{
-    index &= AF_ELF_VERSION_MASK;
-    if (index < 2 || name == NULL)
-        return;
-    if (index >= table->count)
-        table->count = index + 1;
-    if (table->items != NULL)
-        table->items[index] = (struct af_symbol_version){name, library};
-}
-
-/* Reads the versions that verneed records need; `left` bounds chains that loop. */
-static void read_needs(const struct af_dynamic *dynamic, struct version_table *table)
-{
-    size_t left = 2 * VERSION_RECORDS_MAX;
-    struct af_span span = dynamic->version_needs;
-    uint64_t at = 0;
-    uint32_t next = 1;
-    while (next != 0 && af_elf_contains(span, at, VERNEED_BYTES)) {
-        const char *library = af_elf_text_at(dynamic, af_elf_u32_at(dynamic, span, at + 4));
-        uint64_t one = at + af_elf_u32_at(dynamic, span, at + 8);
-        unsigned ones = af_elf_u16_at(dynamic, span, at + 2);
-        for (; ones > 0 && left > 0 && af_elf_contains(span, one, VERNAUX_BYTES);
-             ones--, left--) {
-            set_version(table, af_elf_u16_at(dynamic, span, one + 6),
-                        af_elf_text_at(dynamic, af_elf_u32_at(dynamic, span, one + 8)),
-                        library);
-            one += af_elf_u32_at(dynamic, span, one + 12);
-        }
-        next = left-- > 1 ? af_elf_u32_at(dynamic, span, at + 12) : 0;
-        at += next;
-        if (left == 0)
-            return;
-    }
-}
-
-/* Reads the versions that verdef records define; the base record names no version. */
-static void read_defs(const struct af_dynamic *dynamic, struct version_table *table)
-{
-    struct af_span span = dynamic->version_defs;
-    uint64_t at = 0;
-    for (size_t i = 0; i < VERSION_RECORDS_MAX; i++) {
-        if (!af_elf_contains(span, at, VERDEF_BYTES))
-            return;
-        uint64_t name_at = at + af_elf_u32_at(dynamic, span, at + 12);
-        if ((af_elf_u16_at(dynamic, span, at + 2) & VERSION_FLAG_BASE) == 0 &&
-            af_elf_contains(span, name_at, VERDAUX_BYTES))
-            set_version(table, af_elf_u16_at(dynamic, span, at + 4),
-                        af_elf_text_at(dynamic, af_elf_u32_at(dynamic, span, name_at)), NULL);
-        uint32_t next = af_elf_u32_at(dynamic, span, at + 16);
-        if (next == 0)
-            return;
-        at += next;
-    }
-}
-
-static void read_versions(struct af_arena *arena, struct af_dynamic *dynamic)
-{
-    struct version_table table = {NULL, 0};
-    read_needs(dynamic, &table);
-    read_defs(dynamic, &table);
-    if (table.count == 0)
-        return;
-    table.items = af_arena_array(arena, table.count, sizeof *table.items);
-    read_needs(dynamic, &table);
-    read_defs(dynamic, &table);
-    dynamic->versions = table.items;
-    dynamic->version_count = table.count;
-}
-
 enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span bytes,
                                      const char *name, struct af_dynamic *out,
                                      struct anyflash_error *err)
@@ -358,180 +267,9 @@ enum anyflash_status af_dynamic_read(struct af_arena *arena, struct af_span byte
     drop_header_spans(&dynamic);
     read_names(&dynamic, section);
     dynamic.symbol_count = count_symbols(&dynamic);
-    read_versions(arena, &dynamic);
+    af_elf_read_versions(arena, &dynamic);
     *out = dynamic;
     return ANYFLASH_OK;
-}
-
-static unsigned version_index(const struct af_dynamic *dynamic, size_t symbol)
-{
-    return af_elf_u16_at(dynamic, dynamic->version_indices, 2 * (uint64_t)symbol);
-}
-
-/* Whether other files may use it, by the rules of elf/dl-lookup.c for a definition. */
-static bool is_definition(unsigned char info, unsigned char other, unsigned section,
-                          uint64_t address)
-{
-    unsigned binding = info >> 4;
-    unsigned type = info & 15u;
-    unsigned visibility = other & 3u;
-    return section != SECTION_UNDEF &&
-           (address != 0 || section == SECTION_ABS || type == TYPE_TLS) &&
-           (binding == BIND_GLOBAL || binding == BIND_WEAK || binding == BIND_GNU_UNIQUE) &&
-           (type <= TYPE_FUNC || type == TYPE_COMMON || type == TYPE_TLS ||
-            type == TYPE_GNU_IFUNC) &&
-           visibility != VISIBILITY_HIDDEN && visibility != VISIBILITY_INTERNAL;
-}
-
-bool af_dynamic_symbol(const struct af_dynamic *dynamic, size_t index, struct af_symbol *out)
-{
-    struct af_span span = dynamic->symbols;
-    uint64_t at = (uint64_t)index * af_elf_symbol_bytes(dynamic);
-    if (index >= dynamic->symbol_count)
-        return false;
-    bool wide = dynamic->elf.is_64;
-    const char *name = af_elf_text_at(dynamic, af_elf_u32_at(dynamic, span, at));
-    if (name == NULL)
-        return false;
-    unsigned char info =
-        (unsigned char)af_elf_number_at(&dynamic->elf, span, at + (wide ? 4 : 12), 1);
-    unsigned char other =
-        (unsigned char)af_elf_number_at(&dynamic->elf, span, at + (wide ? 5 : 13), 1);
-    unsigned section = af_elf_u16_at(dynamic, span, at + (wide ? 6 : 14));
-    unsigned version = version_index(dynamic, index) & AF_ELF_VERSION_MASK;
-    *out = (struct af_symbol){
-        .name = name,
-        .address = af_elf_word_at(dynamic, span, at + (wide ? 8 : 4)),
-        .size_bytes = af_elf_word_at(dynamic, span, at + (wide ? 16 : 8)),
-        .is_weak = info >> 4 == BIND_WEAK,
-        .is_undefined = section == SECTION_UNDEF,
-    };
-    out->is_defined = is_definition(info, other, section, out->address);
-    if (version < dynamic->version_count)
-        out->version = dynamic->versions[version];
-    return true;
-}
-
-/* A search for one definition; `taken` is the first default of several versions. */
-struct search {
-    const struct af_dynamic *dynamic;
-    const char *name;
-    const char *version;
-    struct af_symbol *out;
-    bool has_default;
-};
-
-/* Whether symbol `index` is the one searched for, as check_match() of elf/dl-lookup.c. */
-static bool matches(struct search *search, size_t index)
-{
-    const struct af_dynamic *dynamic = search->dynamic;
-    struct af_symbol symbol;
-    if (!af_dynamic_symbol(dynamic, index, &symbol) || !symbol.is_defined ||
-        strcmp(symbol.name, search->name) != 0)
-        return false;
-    unsigned version = version_index(dynamic, index);
-    bool hidden = (version & AF_ELF_VERSION_HIDDEN) != 0;
-    bool found = dynamic->version_indices.len == 0;
-    if (!found && search->version != NULL)
-        found = symbol.version.name == NULL ? !hidden
-                                            : strcmp(symbol.version.name, search->version) == 0;
-    else if (!found)
-        found = (version & AF_ELF_VERSION_MASK) < 3;
-    if (found)
-        *search->out = symbol;
-    else if (search->version == NULL && !hidden && !search->has_default) {
-        search->has_default = true;
-        *search->out = symbol;
-    }
-    return found;
-}
-
-static uint32_t gnu_hash_of(const char *name)
-{
-    uint32_t hash = 5381;
-    for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++)
-        hash = hash * 33 + *at;
-    return hash;
-}
-
-/* Whether the table's Bloom filter accepts the hash; true without a filter. */
-static bool passes_filter(const struct af_dynamic *dynamic,
-                          const struct af_elf_gnu_table *table, uint32_t hash)
-{
-    unsigned bits = dynamic->elf.is_64 ? 64 : 32;
-    if (table->bloom_count == 0 || table->bloom_shift > 31)
-        return true;
-    uint64_t word =
-        af_elf_word_at(dynamic, dynamic->gnu_hash,
-                       16 + (uint64_t)(hash / bits % table->bloom_count) * (bits / 8));
-    return (word >> hash % bits & word >> (hash >> table->bloom_shift) % bits & 1) != 0;
-}
-
-static bool find_by_gnu_hash(struct search *search, const struct af_elf_gnu_table *table)
-{
-    const struct af_dynamic *dynamic = search->dynamic;
-    struct af_span span = dynamic->gnu_hash;
-    uint32_t hash = gnu_hash_of(search->name);
-    if (!passes_filter(dynamic, table, hash))
-        return false;
-    uint64_t bucket = table->buckets + 4 * (uint64_t)(hash % table->bucket_count);
-    uint64_t symbol = af_elf_u32_at(dynamic, span, bucket);
-    if (symbol < table->first_symbol)
-        return false;
-    uint64_t at = table->chains + 4 * (symbol - table->first_symbol);
-    for (; symbol < dynamic->symbol_count && af_elf_contains(span, at, 4); at += 4, symbol++) {
-        uint32_t chain = af_elf_u32_at(dynamic, span, at);
-        if ((chain | 1) == (hash | 1) && matches(search, (size_t)symbol))
-            return true;
-        if ((chain & 1) != 0)
-            return false;
-    }
-    return false;
-}
-
-static uint32_t sysv_hash_of(const char *name)
-{
-    uint32_t hash = 0;
-    for (const unsigned char *at = (const unsigned char *)name; *at != '\0'; at++) {
-        hash = (hash << 4) + *at;
-        uint32_t top = hash & 0xf0000000u;
-        hash = (hash ^ top >> 24) & ~top;
-    }
-    return hash;
-}
-
-static bool find_by_hash(struct search *search)
-{
-    const struct af_dynamic *dynamic = search->dynamic;
-    struct af_span span = dynamic->hash;
-    uint32_t bucket_count = af_elf_u32_at(dynamic, span, 0);
-    uint64_t chains = 8 + 4 * (uint64_t)bucket_count;
-    if (bucket_count == 0)
-        return false;
-    uint32_t hash = sysv_hash_of(search->name) % bucket_count;
-    size_t symbol = af_elf_u32_at(dynamic, span, 8 + 4 * (uint64_t)hash);
-    for (size_t i = 0; symbol != 0 && i < dynamic->symbol_count; i++) {
-        if (matches(search, symbol))
-            return true;
-        symbol = af_elf_u32_at(dynamic, span, chains + 4 * (uint64_t)symbol);
-    }
-    return false;
-}
-
-bool af_dynamic_find(const struct af_dynamic *dynamic, const char *name, const char *version,
-                     struct af_symbol *out)
-{
-    struct search search = {dynamic, name, version, out, false};
-    struct af_elf_gnu_table table;
-    bool found = false;
-    if (af_elf_read_gnu_table(dynamic, &table))
-        found = find_by_gnu_hash(&search, &table);
-    else if (dynamic->hash.len >= 8)
-        found = find_by_hash(&search);
-    else
-        for (size_t i = 1; i < dynamic->symbol_count && !found; i++)
-            found = matches(&search, i);
-    return found || search.has_default;
 }
 
 bool af_dynamic_data(const struct af_dynamic *dynamic, const char *name, size_t len_min,
@@ -545,40 +283,6 @@ bool af_dynamic_data(const struct af_dynamic *dynamic, const char *name, size_t 
         return false;
     *bytes_out = bytes;
     return true;
-}
-
-bool af_dynamic_has_version(const struct af_dynamic *dynamic, const char *version)
-{
-    if (dynamic->version_defs.len == 0)
-        return true;
-    for (size_t i = 0; i < dynamic->version_count; i++) {
-        const struct af_symbol_version *own = &dynamic->versions[i];
-        if (own->name != NULL && own->library == NULL && strcmp(own->name, version) == 0)
-            return true;
-    }
-    return false;
-}
-
-const char *af_dynamic_version_max(const struct af_dynamic *dynamic, const char *prefix,
-                                   bool is_defined)
-{
-    const char *highest = NULL;
-    struct af_version highest_number = {.epoch = 0};
-    for (size_t i = 0; i < dynamic->version_count; i++) {
-        const struct af_symbol_version *version = &dynamic->versions[i];
-        struct af_version number;
-        if (version->name == NULL || (version->library == NULL) != is_defined ||
-            !af_starts_with(version->name, prefix))
-            continue;
-        const char *text = version->name + strlen(prefix);
-        size_t len = strspn(text, "0123456789.");
-        if (text[len] == '\0' && af_version_parse(text, len, &number) &&
-            (highest == NULL || af_version_compare(&number, &highest_number) > 0)) {
-            highest = text;
-            highest_number = number;
-        }
-    }
-    return highest;
 }
 
 /* The symbol that relocation `index` of `kind` names; 0: none. */
