@@ -1,8 +1,7 @@
 /*
  * fatbin.c: reads the GPU code of a file: the positions of containers, their
- * images header by header, small cubins that may be empty, and a summary by
- * target. An image is decompressed (an LZ4 block, CUDA 12's default for PTX; an LZ4 frame; a
- * zstd frame, CUDA 13's default) to read the names of its kernels.
+ * images header by header, and small cubins that may be empty. Images are unpacked in
+ * fatbin_image.c and summed up by target in fatbin_target.c.
  *
  * Container: u32 magic, u16 version, u16 header size, u64 bytes of all images.
  * Image: a header of 64 bytes or more (it contains its size), then the payload;
@@ -11,13 +10,7 @@
  */
 #include "kit/formats/fatbin.h"
 
-#include <limits.h>
-#include <lz4.h>
-#include <lz4frame.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <zstd.h>
 
 #include "kit/formats/elf.h"
 #include "kit/formats/little.h"
@@ -38,176 +31,12 @@
 #define FLAG_ARCH 0x100000u
 #define FLAG_FAMILY 0x200000u
 
-#define LZ4_FRAME_MAGIC 0x184D2204u
-#define LZ4_RATIO_MAX 255u
+/* Larger cubins have a kernel; nvcc's empty ones have half this size. */
+#define MAYBE_EMPTY_BYTES 4096u
 
-static bool unpack_lz4_frame(const unsigned char *packed, size_t packed_len, unsigned char *to,
-                             size_t len)
-{
-    LZ4F_dctx *context = NULL;
-    size_t got = len;
-    size_t used = packed_len;
-    if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)))
-        af_memory_end();
-    size_t left = LZ4F_decompress(context, to, &got, packed, &used, NULL);
-    LZ4F_freeDecompressionContext(context);
-    return left == 0 && got == len;
-}
-
-static bool unpack_lz4(const unsigned char *packed, size_t packed_len, unsigned char *to,
-                       size_t len)
-{
-    if (packed_len > INT_MAX || len > INT_MAX)
-        return false;
-    if (LZ4_decompress_safe((const char *)packed, (char *)to, (int)packed_len, (int)len) ==
-        (int)len)
-        return true;
-    return packed_len >= 4 && af_le32(packed) == LZ4_FRAME_MAGIC &&
-           unpack_lz4_frame(packed, packed_len, to, len);
-}
-
-static bool unpack_zstd(const unsigned char *packed, size_t packed_len, unsigned char *to,
-                        size_t len)
-{
-    size_t got = ZSTD_decompress(to, len, packed, packed_len);
-    return !ZSTD_isError(got) && got == len;
-}
-
-/* Finds the stored bytes; the sizes in the header must be possible and within limits. */
-static enum anyflash_status find_stored(struct af_span file, const char *name,
-                                        const struct af_gpu_image *image, size_t max_bytes,
-                                        struct af_span *stored_out, struct anyflash_error *err)
-{
-    if (image->raw_bytes > max_bytes || image->stored_bytes > max_bytes)
-        return af_fail(err, ANYFLASH_E_LIMIT, "'%s' has a GPU image of more than %zu bytes",
-                       name, max_bytes);
-    if (image->stored_bytes == 0 || image->raw_bytes == 0 || image->offset > file.len ||
-        image->stored_bytes > file.len - image->offset ||
-        (image->packing == AF_GPU_LZ4 &&
-         image->raw_bytes / LZ4_RATIO_MAX > image->stored_bytes))
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image of impossible size", name);
-    *stored_out = (struct af_span){file.data + image->offset, (size_t)image->stored_bytes};
-    return ANYFLASH_OK;
-}
-
-static bool unpack(enum af_gpu_packing packing, struct af_span stored, unsigned char *to,
-                   size_t len)
-{
-    const unsigned char *packed = (const unsigned char *)stored.data;
-    if (packing == AF_GPU_LZ4)
-        return unpack_lz4(packed, stored.len, to, len);
-    if (packing == AF_GPU_ZSTD)
-        return unpack_zstd(packed, stored.len, to, len);
-    if (stored.len == len)
-        memcpy(to, packed, len);
-    return stored.len == len;
-}
-
-enum anyflash_status af_gpu_image_unpack(struct af_span file, const char *name,
-                                         const struct af_gpu_image *image, size_t max_bytes,
-                                         unsigned char **bytes_out, size_t *len_out,
-                                         struct anyflash_error *err)
-{
-    struct af_span stored = {NULL, 0};
-    enum anyflash_status status = find_stored(file, name, image, max_bytes, &stored, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    size_t len = (size_t)image->raw_bytes;
-    unsigned char *raw = af_memory_alloc(len);
-    if (!unpack(image->packing, stored, raw, len)) {
-        af_memory_free(raw);
-        return af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that cannot be unpacked",
-                       name);
-    }
-    *bytes_out = raw;
-    *len_out = len;
-    return ANYFLASH_OK;
-}
-
-#define SYMBOL_BYTES 24u
-#define SYMBOL_FUNC 2u
-#define OTHER_ENTRY 0x10u
-
-static enum anyflash_status not_a_cubin(const char *name, struct anyflash_error *err)
-{
-    return af_fail(err, ANYFLASH_E_DATA, "'%s' has a GPU image that is not a cubin", name);
-}
-
-/* Finds the symbol table and its names; false if the cubin has none. */
-static bool find_symbols(const struct af_elf *elf, struct af_span *symbols,
-                         struct af_span *names)
-{
-    for (uint32_t i = 0; i < elf->section_count; i++) {
-        struct af_elf_part part = af_elf_section(elf, i);
-        if (!part.is_inside || part.type != AF_ELF_SECTION_SYMTAB)
-            continue;
-        *symbols = (struct af_span){elf->bytes.data + part.offset, (size_t)part.len};
-        part = af_elf_section(elf, part.link);
-        if (!part.is_inside)
-            return false;
-        *names = (struct af_span){elf->bytes.data + part.offset, (size_t)part.len};
-        return true;
-    }
-    return false;
-}
-
-static void visit_kernels(struct af_span symbols, struct af_span names, af_cubin_visit *visit,
-                          void *context)
-{
-    const unsigned char *at = (const unsigned char *)symbols.data;
-    while (names.len > 0 && names.data[names.len - 1] != '\0')
-        names.len--; /* the NUL of the last name is missing */
-    for (size_t left = symbols.len; left >= SYMBOL_BYTES;
-         left -= SYMBOL_BYTES, at += SYMBOL_BYTES) {
-        uint32_t name = af_le32(at);
-        bool is_kernel = (at[4] & 0xf) == SYMBOL_FUNC && (at[5] & OTHER_ENTRY) != 0;
-        if (is_kernel && name < names.len && !visit(context, names.data + name))
-            return;
-    }
-}
-
-enum anyflash_status af_cubin_kernels(struct af_span bytes, const char *name,
-                                      af_cubin_visit *visit, void *context,
-                                      struct anyflash_error *err)
-{
-    struct af_elf elf;
-    struct af_span symbols;
-    struct af_span names;
-    enum anyflash_status status = af_elf_open(bytes, name, &elf, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    if (!elf.is_64 || !elf.is_little_endian || elf.machine != AF_ELF_CUDA ||
-        elf.section_count == 0)
-        return not_a_cubin(name, err);
-    if (find_symbols(&elf, &symbols, &names))
-        visit_kernels(symbols, names, visit, context);
-    return ANYFLASH_OK;
-}
-
-enum anyflash_status af_gpu_image_kernels(struct af_span file, const char *name,
-                                          const struct af_gpu_image *image,
-                                          af_cubin_visit *visit, void *context,
-                                          struct anyflash_error *err)
-{
-    struct af_span stored = {NULL, 0};
-    unsigned char *bytes;
-    size_t len;
-    if (image->kind != AF_GPU_SASS)
-        return not_a_cubin(name, err);
-    if (image->packing == AF_GPU_RAW) {
-        enum anyflash_status status = find_stored(file, name, image, SIZE_MAX, &stored, err);
-        return status == ANYFLASH_OK ? af_cubin_kernels(stored, name, visit, context, err)
-                                     : status;
-    }
-    enum anyflash_status status =
-        af_gpu_image_unpack(file, name, image, AF_CUBIN_BYTES_MAX, &bytes, &len, err);
-    if (status != ANYFLASH_OK)
-        return status;
-    status =
-        af_cubin_kernels((struct af_span){(const char *)bytes, len}, name, visit, context, err);
-    af_memory_free(bytes);
-    return status;
-}
+#define SECTION_LOADED ".nv_fatbin"
+#define SECTION_RELOCATABLE "__nv_relfatbin"
+#define SECTION_WRAPPERS ".nvFatBinSegment"
 
 /* Zero-initialise, set bytes and name, release. Lists are on the heap. */
 struct walk {
@@ -384,19 +213,6 @@ static void release_walk(struct walk *walk)
     af_memory_free(walk->images);
 }
 
-/* Larger cubins have a kernel; nvcc's empty ones have half this size. */
-#define MAYBE_EMPTY_BYTES 4096u
-
-#define SECTION_LOADED ".nv_fatbin"
-#define SECTION_RELOCATABLE "__nv_relfatbin"
-#define SECTION_WRAPPERS ".nvFatBinSegment"
-
-const char *af_gpu_kind_text(enum af_gpu_kind kind)
-{
-    static const char *const texts[] = {"SASS", "PTX", "LTO-IR", "other"};
-    return texts[kind];
-}
-
 /* Reads section `index` if it is one with GPU code. */
 static void walk_section(struct walk *walk, const struct af_elf *elf, uint32_t index,
                          struct af_gpu_code *code)
@@ -460,93 +276,6 @@ static void look_into_small(struct walk *walk)
     }
 }
 
-/* Orders images by target, in the order of output. */
-static int compare_targets(const void *a, const void *b)
-{
-    const struct af_gpu_image *x = *(const struct af_gpu_image *const *)a;
-    const struct af_gpu_image *y = *(const struct af_gpu_image *const *)b;
-    long order = (long)x->kind - (long)y->kind;
-    if (order == 0)
-        order = (long)x->kind_number - (long)y->kind_number;
-    if (order == 0)
-        order = (long)x->sm - (long)y->sm;
-    if (order == 0)
-        order = (long)x->suffix - (long)y->suffix;
-    return (order > 0) - (order < 0);
-}
-
-/* The same, then by container. */
-static int compare_images(const void *a, const void *b)
-{
-    const struct af_gpu_image *x = *(const struct af_gpu_image *const *)a;
-    const struct af_gpu_image *y = *(const struct af_gpu_image *const *)b;
-    int order = compare_targets(a, b);
-    return order != 0 ? order : (x->container > y->container) - (x->container < y->container);
-}
-
-static void add_to_target(struct af_gpu_target *target, const struct af_gpu_image *image,
-                          bool is_new_container)
-{
-    bool is_newer = image->version_major > target->version_major ||
-                    (image->version_major == target->version_major &&
-                     image->version_minor > target->version_minor);
-    if (image->kind == AF_GPU_PTX && is_newer) {
-        target->version_major = image->version_major;
-        target->version_minor = image->version_minor;
-    }
-    target->image_count++;
-    target->container_count += is_new_container ? 1 : 0;
-    target->lz4_count += image->packing == AF_GPU_LZ4 ? 1 : 0;
-    target->zstd_count += image->packing == AF_GPU_ZSTD ? 1 : 0;
-    target->stored_bytes += image->stored_bytes;
-}
-
-static size_t sum_up(const struct af_gpu_image *const *sorted, size_t count,
-                     struct af_gpu_target *targets)
-{
-    size_t target_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        bool is_new = i == 0 || compare_targets(&sorted[i - 1], &sorted[i]) != 0;
-        if (is_new)
-            targets[target_count++] = (struct af_gpu_target){
-                .kind = sorted[i]->kind,
-                .kind_number = sorted[i]->kind_number,
-                .sm = sorted[i]->sm,
-                .suffix = sorted[i]->suffix,
-            };
-        add_to_target(&targets[target_count - 1], sorted[i],
-                      is_new || sorted[i - 1]->container != sorted[i]->container);
-    }
-    return target_count;
-}
-
-/* Fills in the targets and counts of `code` from its containers and images. */
-static void find_targets(struct af_arena *arena, struct af_gpu_code *code)
-{
-    size_t count = 0;
-    size_t distinct = 0;
-    const struct af_gpu_image **sorted =
-        af_memory_alloc((code->image_count + 1) * sizeof *sorted);
-    for (size_t i = 0; i < code->image_count; i++) {
-        const struct af_gpu_image *image = &code->images[i];
-        if (code->containers[image->container].is_relocatable)
-            code->relocatable_image_count++;
-        else if (image->has_entry == AF_NO)
-            code->empty_count++;
-        else
-            sorted[count++] = image;
-    }
-    for (size_t i = 0; i < code->container_count; i++)
-        code->relocatable_container_count += code->containers[i].is_relocatable ? 1 : 0;
-    qsort(sorted, count, sizeof *sorted, compare_images);
-    for (size_t i = 0; i < count; i++)
-        distinct += i == 0 || compare_targets(&sorted[i - 1], &sorted[i]) != 0 ? 1 : 0;
-    struct af_gpu_target *targets = af_arena_array(arena, distinct, sizeof *targets);
-    code->target_count = sum_up(sorted, count, targets);
-    code->targets = targets;
-    af_memory_free(sorted);
-}
-
 /* Why the lists may be incomplete; NULL: they are complete. */
 static const char *find_problem(struct af_arena *arena, const struct walk *walk,
                                 const struct af_gpu_code *code)
@@ -579,7 +308,7 @@ static void publish(struct af_arena *arena, const struct walk *walk, struct af_g
     code->images = images;
     code->image_count = walk->image_count;
     code->problem = find_problem(arena, walk, code);
-    find_targets(arena, code);
+    af_gpu_targets_find(arena, code);
 }
 
 enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_span bytes,
@@ -600,17 +329,4 @@ enum anyflash_status af_gpu_code_read(struct af_arena *arena, struct af_span byt
     }
     release_walk(&walk);
     return status;
-}
-
-const char *af_gpu_target_text(const struct af_gpu_target *target,
-                               char text[AF_GPU_TARGET_TEXT])
-{
-    static const char *const starts[] = {"sm_", "compute_", "lto_"};
-    const char suffix[2] = {target->suffix, '\0'};
-    if (target->kind == AF_GPU_OTHER)
-        snprintf(text, AF_GPU_TARGET_TEXT, "kind %u of %d%s", target->kind_number, target->sm,
-                 suffix);
-    else
-        snprintf(text, AF_GPU_TARGET_TEXT, "%s%d%s", starts[target->kind], target->sm, suffix);
-    return text;
 }

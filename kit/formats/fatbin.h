@@ -143,4 +143,11 @@ enum anyflash_status af_gpu_image_unpack(struct af_span file, const char *name,
                                          unsigned char **bytes_out, size_t *len_out,
                                          struct anyflash_error *err);
 
+/*
+ * Private to this room.
+ */
+
+/* Fills in the targets and counts of `code` from its containers and images. */
+void af_gpu_targets_find(struct af_arena *arena, struct af_gpu_code *code);
+
 #endif
