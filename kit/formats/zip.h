@@ -130,6 +130,21 @@ enum anyflash_status af_zip_write_again(const struct af_zip *zip, struct af_aren
 
 /* ---- Private to zip*.c ---- */
 
+/* Where the directory is. */
+struct af_zip_end {
+    uint64_t directory_at;
+    uint64_t directory_bytes;
+    uint64_t member_count;
+};
+
+/*
+ * Finds the end of the archive, of whose fields only `bytes` and `name` are used. The directory
+ * that it says is inside the bytes, and its size and member count are within the limits. Fails
+ * with DATA, LIMIT or UNSUPPORTED as af_zip_open().
+ */
+enum anyflash_status af_zip_find_end(const struct af_zip *zip, struct af_zip_end *end_out,
+                                     struct anyflash_error *err);
+
 /*
  * Reads extra fields, of the directory or of a member's own header; those of zip64 replace
  * numbers of the member that are UINT32_MAX. Returns what is wrong with them, for
