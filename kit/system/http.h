@@ -83,7 +83,8 @@ enum anyflash_status af_http_get_bytes(const struct af_http *http, const char *u
                                        struct anyflash_error *err);
 
 /*
- * The parts of HTTP that need no connection. Private to kit/system and its fuzz target.
+ * The parts of HTTP that need no connection (http_answer.c). Private to kit/system and its fuzz
+ * target.
  */
 
 /* Resets the answer: all fields are unknown. */
