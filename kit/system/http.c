@@ -3,15 +3,13 @@
  * so that every address on the way is checked. Addresses are handled in base/url.c; the head of
  * a response and its status are read in http_answer.c.
  *
- * curl reads its settings from its standard input, so that the list of processes shows no
- * addresses. They leave alone what is curl's default: certificates are checked, redirects are
- * not followed, .netrc is not read. Source: curl(1).
+ * curl reads its settings (http_settings.c) from its standard input, so that the list of
+ * processes shows no addresses. Source: curl(1).
  */
 #include "kit/system/http.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -23,8 +21,6 @@
 #define BODY_KEPT_BYTES 2048u         /* kept from the body of an error response */
 #define BODY_SKIPPED_BYTES (1u << 20) /* read of such a body before curl is stopped */
 #define HEAD_BYTES_MAX (256u << 10)
-#define CONNECT_S 15
-#define SPEED_MIN_BYTES 64 /* per second; slower counts as stalled */
 #define READ_BYTES (64u << 10)
 #define WORDS_BYTES 256
 #define END_MS 2000 /* for curl to end after its output has */
@@ -202,54 +198,6 @@ static bool read_output(struct exchange *exchange, int fd)
     return false;
 }
 
-static void add_setting(struct af_text *text, const char *name, const char *value)
-{
-    if (value == NULL || value[0] == '\0')
-        return;
-    af_text_format(text, "%s = \"", name);
-    for (; *value != '\0'; value++) {
-        if (*value == '\n')
-            af_text_add(text, "\\n");
-        else
-            af_text_format(text, *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
-    }
-    af_text_add(text, "\"\n");
-}
-
-static void add_range(struct af_text *text, const struct af_http_request *request)
-{
-    char line[AF_HTTP_HEADER_BYTES + 32];
-    if (request->first == 0)
-        return;
-    af_text_format(text, "range = %lld-\n", (long long)request->first);
-    if (request->if_range != NULL) {
-        snprintf(line, sizeof line, "If-Range: %s", request->if_range);
-        add_setting(text, "header", line);
-    }
-}
-
-static void add_settings(struct af_text *text, const struct exchange *exchange)
-{
-    const struct af_http *http = exchange->http;
-    const struct af_http_request *request = exchange->request;
-    char line[AF_HTTP_HEADER_BYTES + 32];
-    af_text_add(text, "silent\nshow-error\ninclude\nno-buffer\nsuppress-connect-headers\n"
-                      "globoff\n");
-    af_text_format(text, "connect-timeout = %d\nspeed-limit = %d\nspeed-time = %d\n", CONNECT_S,
-                   SPEED_MIN_BYTES, http->stall_s > 0 ? http->stall_s : AF_HTTP_STALL_S);
-    add_setting(text, "proto", http->allow_http ? "=http,https" : "=https");
-    add_setting(text, "cacert", getenv("SSL_CERT_FILE"));
-    add_setting(text, "capath", getenv("SSL_CERT_DIR"));
-    snprintf(line, sizeof line, "anyflash/%s", anyflash_version_text());
-    add_setting(text, "user-agent", line);
-    if (request->accept != NULL) {
-        snprintf(line, sizeof line, "Accept: %s", request->accept);
-        add_setting(text, "header", line);
-    }
-    add_range(text, request);
-    add_setting(text, "url", exchange->url);
-}
-
 /* In the child: becomes curl, whose standard input and error are a socket. */
 static int become_curl(int out_fd, void *context)
 {
@@ -268,7 +216,7 @@ static enum anyflash_status start(const struct exchange *exchange, struct af_chi
     int ends[2];
     struct af_text settings = {0};
     enum anyflash_status status = ANYFLASH_OK;
-    add_settings(&settings, exchange);
+    af_http_add_settings(&settings, exchange->http, exchange->request, exchange->url);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         status = af_fail(exchange->err, ANYFLASH_E_IO, "cannot create a socket: %s",
                          strerror(errno));

@@ -13,6 +13,7 @@
 
 #include "engine/base/base.h"
 #include "kit/base/memory.h"
+#include "kit/base/text.h"
 #include "kit/base/url.h"
 
 #define AF_HTTP_REDIRECTS_MAX 5
@@ -108,5 +109,9 @@ void af_http_wait(int attempt);
 
 /* Whether `etag` may be used in If-Range: not empty and not weak (RFC 9110, 13.1.5). */
 bool af_http_etag_is_strong(const char *etag);
+
+/* Adds the lines of curl's configuration for a request at `url` (http_settings.c). */
+void af_http_add_settings(struct af_text *text, const struct af_http *http,
+                          const struct af_http_request *request, const char *url);
 
 #endif
