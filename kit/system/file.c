@@ -1,14 +1,13 @@
 /*
- * file.c: bounded reading of files and folders. Used by the probes, the catalog and the
- * commands.
+ * file.c: bounded reading of files: whole, their start, in pieces, mapped, as hash or JSON;
+ * what is at a path. Used by the probes, the catalog and the commands. Folders are read in
+ * folder_list.c; owners are checked in file_owner.c.
  */
 #include "kit/system/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,10 +20,9 @@
 #define FIRST_BYTES 4096u
 #define PIECE_BYTES (256u << 10)
 #define FOLDERS_MAX 64
-#define NOBODY 65534u /* owner of what belongs to a user whom this namespace lacks */
 
-static enum anyflash_status fail_errno(struct anyflash_error *err, const char *what,
-                                       const char *path, int number)
+enum anyflash_status af_file_fail_errno(struct anyflash_error *err, const char *what,
+                                        const char *path, int number)
 {
     char shown[200];
     enum anyflash_status status =
@@ -39,7 +37,7 @@ static enum anyflash_status fail_irregular(struct anyflash_error *err, const cha
 {
     char shown[200];
     if (S_ISDIR(mode))
-        return fail_errno(err, "read", path, EISDIR);
+        return af_file_fail_errno(err, "read", path, EISDIR);
     af_text_quote(shown, sizeof shown, path, strlen(path));
     return af_fail(err, ANYFLASH_E_IO, "cannot read '%s': not a regular file", shown);
 }
@@ -51,9 +49,9 @@ static enum anyflash_status open_regular(const char *path, int *fd_out, struct s
     enum anyflash_status status = ANYFLASH_OK;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return fail_errno(err, "open", path, errno);
+        return af_file_fail_errno(err, "open", path, errno);
     if (fstat(fd, facts) != 0)
-        status = fail_errno(err, "look at", path, errno);
+        status = af_file_fail_errno(err, "look at", path, errno);
     else if (!S_ISREG(facts->st_mode))
         status = fail_irregular(err, path, facts->st_mode);
     if (status != ANYFLASH_OK)
@@ -77,7 +75,7 @@ static enum anyflash_status read_all(int fd, const char *path, size_t size_hint,
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return fail_errno(err, "read", path, errno);
+            return af_file_fail_errno(err, "read", path, errno);
         if (got == 0)
             return ANYFLASH_OK;
         content->len += (size_t)got;
@@ -181,10 +179,10 @@ static enum anyflash_status open_input(const char *path, int *fd_out, struct sta
     int fd = is_standard_input(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                                      : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
-        return fail_errno(err, "open", input_name(path), errno);
+        return af_file_fail_errno(err, "open", input_name(path), errno);
     if (fstat(fd, facts) != 0 || S_ISDIR(facts->st_mode)) {
         close(fd);
-        return fail_errno(err, "read", input_name(path), EISDIR);
+        return af_file_fail_errno(err, "read", input_name(path), EISDIR);
     }
     *fd_out = fd;
     return ANYFLASH_OK;
@@ -211,7 +209,7 @@ static enum anyflash_status read_piece(int fd, const char *name, char *piece, si
         got = read(fd, piece, PIECE_BYTES);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        return fail_errno(err, "read", name, errno);
+        return af_file_fail_errno(err, "read", name, errno);
     *len_out = (size_t)got;
     return ANYFLASH_OK;
 }
@@ -280,7 +278,7 @@ enum anyflash_status af_file_map(const char *path, struct af_mapping *mapping_ou
     int number = errno;
     close(fd);
     if (data == MAP_FAILED)
-        return fail_errno(err, "map", path, number);
+        return af_file_fail_errno(err, "map", path, number);
     *mapping_out = (struct af_mapping){data, (size_t)facts.st_size};
     return ANYFLASH_OK;
 }
@@ -327,65 +325,6 @@ bool af_file_is_executable(const char *path)
     return af_file_is_regular(path) && access(path, X_OK) == 0;
 }
 
-static enum anyflash_status fail_foreign(const char *path, const char *variable,
-                                         struct anyflash_error *err)
-{
-    char shown[200];
-    return af_fail(err, ANYFLASH_E_IO,
-                   "'%s' belongs to another user: set %s to a folder of your own",
-                   af_text_quote(shown, sizeof shown, path, strlen(path)), variable);
-}
-
-static enum anyflash_status fail_open(const char *path, struct anyflash_error *err)
-{
-    char shown[200];
-    return af_fail(err, ANYFLASH_E_IO,
-                   "other users may write to '%s': remove that permission (chmod go-w)",
-                   af_text_quote(shown, sizeof shown, path, strlen(path)));
-}
-
-enum anyflash_status af_file_check_owner(const char *path, const char *variable,
-                                         struct anyflash_error *err)
-{
-    struct stat facts;
-    if (stat(path, &facts) != 0)
-        return ANYFLASH_OK;
-    if (facts.st_uid != geteuid())
-        return fail_foreign(path, variable, err);
-    return (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0 ? fail_open(path, err) : ANYFLASH_OK;
-}
-
-/* In a user namespace that lacks root, as in rootless containers, its folders are nobody's. */
-static bool is_of_system(uid_t owner)
-{
-    unsigned long first = 0, outside = 0, count = 0;
-    if (owner != NOBODY)
-        return owner == 0;
-    FILE *file = fopen("/proc/self/uid_map", "re");
-    bool is_read = file != NULL && fscanf(file, "%lu %lu %lu", &first, &outside, &count) == 3;
-    if (file != NULL)
-        fclose(file);
-    return is_read && count < UINT32_MAX;
-}
-
-enum anyflash_status af_file_check_owners(struct af_arena *arena, const char *folder,
-                                          const char *variable, struct anyflash_error *err)
-{
-    enum anyflash_status status = af_file_check_owner(folder, variable, err);
-    const char *above = folder;
-    while (status == ANYFLASH_OK && strcmp(above, "/") != 0 && strcmp(above, ".") != 0) {
-        struct stat facts;
-        above = af_path_folder(arena, above);
-        if (stat(above, &facts) != 0)
-            continue;
-        if (facts.st_uid != geteuid() && !is_of_system(facts.st_uid))
-            status = fail_foreign(above, variable, err);
-        else if ((facts.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH)
-            status = fail_open(above, err);
-    }
-    return status;
-}
-
 const char *af_file_real_path(struct af_arena *arena, const char *path)
 {
     char *found = path == NULL ? NULL : realpath(path, NULL);
@@ -414,60 +353,6 @@ const char *af_file_link_text(struct af_arena *arena, const char *path)
     char buffer[4096];
     ssize_t len = readlink(path, buffer, sizeof buffer);
     return len <= 0 ? NULL : af_arena_text_n(arena, buffer, (size_t)len);
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-void af_file_names_add(struct af_file_names *names, const char *name)
-{
-    if (names->count == names->capacity) {
-        names->capacity = names->capacity == 0 ? 64 : names->capacity * 2;
-        names->items = af_memory_resize(names->items, names->capacity * sizeof *names->items);
-    }
-    names->items[names->count++] = name;
-}
-
-/* Reads at most `max_count` names; *cut_out: there are more. */
-static void read_names(DIR *stream, struct af_arena *arena, size_t max_count,
-                       struct af_file_names *names, bool *cut_out)
-{
-    struct dirent *entry;
-    *cut_out = false;
-    while (!*cut_out && (entry = readdir(stream)) != NULL) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        *cut_out = names->count == max_count;
-        if (!*cut_out)
-            af_file_names_add(names, af_arena_text(arena, entry->d_name));
-    }
-}
-
-enum anyflash_status af_folder_list(struct af_arena *arena, const char *folder,
-                                    size_t max_count, const char ***names_out,
-                                    size_t *count_out, bool *cut_out,
-                                    struct anyflash_error *err)
-{
-    struct af_file_names names = {0};
-    bool is_cut;
-    DIR *stream = opendir(folder);
-    if (stream == NULL)
-        return fail_errno(err, "list", folder, errno);
-    read_names(stream, arena, max_count, &names, &is_cut);
-    closedir(stream);
-    const char **kept = af_arena_array(arena, names.count + 1, sizeof *kept);
-    if (names.count > 0) {
-        qsort(names.items, names.count, sizeof *names.items, compare_names);
-        memcpy(kept, names.items, names.count * sizeof *kept);
-    }
-    af_memory_free(names.items);
-    *names_out = kept;
-    *count_out = names.count;
-    if (cut_out != NULL)
-        *cut_out = is_cut;
-    return ANYFLASH_OK;
 }
 
 /* A hash that grows piece by piece. */

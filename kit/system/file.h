@@ -140,4 +140,11 @@ enum anyflash_status af_file_sha256_fd(int fd, const char *name, char hex[AF_SHA
 enum anyflash_status af_file_read_json(const char *path, size_t max_bytes, json_t **json_out,
                                        struct anyflash_error *err);
 
+/*
+ * Fails with NOT_FOUND or IO, "cannot WHAT 'PATH': REASON", where `number` is an errno. Private
+ * to file.c and folder_list.c.
+ */
+enum anyflash_status af_file_fail_errno(struct anyflash_error *err, const char *what,
+                                        const char *path, int number);
+
 #endif
