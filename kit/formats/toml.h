@@ -137,6 +137,20 @@ enum anyflash_status af_toml_append_table(struct af_toml *toml, struct af_toml_p
 enum anyflash_status af_toml_remove(struct af_toml *toml, const struct af_toml_item *item,
                                     struct anyflash_error *err);
 
+/*
+ * New text, in the arena (toml_write.c). Private to toml*.c.
+ */
+
+/* The key as TOML text: bare if possible, else quoted. */
+const char *af_toml_key_text(struct af_arena *arena, const char *key);
+
+/* Joins keys to "a.b.c"; "" for none. */
+const char *af_toml_dotted(struct af_arena *arena, const char *const *keys, size_t count);
+
+/* Joins values to "{ a = 1, b = 2 }" or "a = 1\nb = 2\n". */
+const char *af_toml_joined(struct af_arena *arena, const char *const *keys,
+                           const char *const *values, size_t count, bool is_inline);
+
 /* ---- The tokens: blanks, comments, strings, keys, scalars. Private to toml*.c. ---- */
 
 /* Position of a reader. All functions return false after a failure. */

@@ -1,6 +1,7 @@
 /*
  * toml_edit.c: edits a TOML document by replacing byte ranges. After each edit
- * the text is parsed again, which ensures that it is still TOML.
+ * the text is parsed again, which ensures that it is still TOML. New text is made in
+ * toml_write.c.
  */
 #include "kit/formats/toml.h"
 
@@ -57,43 +58,6 @@ static enum anyflash_status splice(struct af_toml *toml, size_t at, size_t end,
                                    const char *text, struct anyflash_error *err)
 {
     return apply(toml, &(struct splice){at, end, text}, 1, err);
-}
-
-const char *af_toml_quote(struct af_arena *arena, const char *text)
-{
-    struct af_text out = {0};
-    af_text_add(&out, "\"");
-    for (const char *at = text; *at != '\0'; at++) {
-        unsigned char byte = (unsigned char)*at;
-        if (byte == '"' || byte == '\\')
-            af_text_format(&out, "\\%c", *at);
-        else if (byte < 0x20 || byte == 0x7F)
-            af_text_format(&out, "\\u%04X", byte);
-        else
-            af_text_add_n(&out, at, 1);
-    }
-    af_text_add(&out, "\"");
-    return af_text_take(&out, arena);
-}
-
-/* The key as TOML text: bare if possible, else quoted. */
-static const char *key_text(struct af_arena *arena, const char *key)
-{
-    bool bare = key[0] != '\0';
-    for (const char *at = key; *at != '\0'; at++)
-        bare = bare && (strchr("_-", *at) != NULL || (*at >= '0' && *at <= '9') ||
-                        (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z'));
-    return bare ? key : af_toml_quote(arena, key);
-}
-
-/* Joins keys to "a.b.c"; "" for none. */
-static const char *dotted(struct af_arena *arena, const char *const *keys, size_t count)
-{
-    const char *text = "";
-    for (size_t i = 0; i < count; i++)
-        text =
-            af_arena_format(arena, "%s%s%s", text, i > 0 ? "." : "", key_text(arena, keys[i]));
-    return text;
 }
 
 static char byte_at(const struct af_toml *toml, size_t at)
@@ -154,7 +118,7 @@ static enum anyflash_status taken(const struct af_toml *toml, struct af_toml_pat
                                   struct anyflash_error *err)
 {
     char name[200];
-    const char *text = dotted(toml->arena, path.keys, path.count);
+    const char *text = af_toml_dotted(toml->arena, path.keys, path.count);
     return af_fail(err, ANYFLASH_E_DATA,
                    "%s: '%s' is written in a form that anyflash cannot edit", toml->name,
                    af_text_quote(name, sizeof name, text, strlen(text)));
@@ -279,7 +243,7 @@ static enum anyflash_status add_section(struct af_toml *toml, struct af_toml_pat
         at = family_end(toml, af_toml_get(toml->root, path.keys[0]));
     if (at == 0)
         at = toml->text.len;
-    const char *name = dotted(toml->arena, path.keys, path.count);
+    const char *name = af_toml_dotted(toml->arena, path.keys, path.count);
     bool is_first = at == 0 || (at == 3 && toml->root->start == 3);
     bool is_close = at < toml->text.len && !is_line_end(toml, skip_space(toml, at));
     return splice(toml, at, at,
@@ -316,7 +280,7 @@ static enum anyflash_status insert(struct af_toml *toml, const struct af_toml_it
     const char *keys[AF_TOML_PARTS_MAX] = {NULL};
     const struct af_toml_item *base;
     size_t count = dotted_way(table, keys, AF_TOML_PARTS_MAX, &base);
-    const char *way = dotted(toml->arena, keys, count);
+    const char *way = af_toml_dotted(toml->arena, keys, count);
     const char *line =
         af_arena_format(toml->arena, "%s%s%s = %s", way, count > 0 ? "." : "", key, value);
     if (base->kind == AF_TOML_INLINE)
@@ -341,7 +305,7 @@ enum anyflash_status af_toml_set_in(struct af_toml *toml, const struct af_toml_i
                                     struct anyflash_error *err)
 {
     const struct af_toml_item *item = af_toml_get(table, key);
-    const char *written = key_text(toml->arena, key);
+    const char *written = af_toml_key_text(toml->arena, key);
     if (item != NULL && item->origin != AF_TOML_VALUE)
         return taken(toml, (struct af_toml_path){&key, 1}, err);
     return item != NULL ? splice(toml, item->start, item->end, value, err)
@@ -366,8 +330,8 @@ enum anyflash_status af_toml_set(struct af_toml *toml, struct af_toml_path path,
                    (rest == 1 && table->origin == AF_TOML_HEADER);
     if (by_line && rest == 1)
         return af_toml_set_in(toml, table, path.keys[depth], value, err);
-    const char *way = dotted(toml->arena, path.keys + depth, rest);
-    const char *key = dotted(toml->arena, path.keys + path.count - 1, 1);
+    const char *way = af_toml_dotted(toml->arena, path.keys + depth, rest);
+    const char *key = af_toml_dotted(toml->arena, path.keys + path.count - 1, 1);
     if (by_line)
         return insert(toml, table, way, value, err);
     if (rest == 1 && af_toml_get(table, path.keys[depth]) != NULL)
@@ -387,19 +351,6 @@ enum anyflash_status af_toml_append(struct af_toml *toml, struct af_toml_path pa
     }
     return item->kind == AF_TOML_ARRAY ? append_child(toml, item, value, err)
                                        : taken(toml, path, err);
-}
-
-/* Joins values to "{ a = 1, b = 2 }" or "a = 1\nb = 2\n". */
-static const char *join(struct af_arena *arena, const char *const *keys,
-                        const char *const *values, size_t count, bool is_inline)
-{
-    const char *text = is_inline ? "{ " : "";
-    for (size_t i = 0; i < count; i++)
-        text = af_arena_format(arena, "%s%s = %s%s", text, keys[i], values[i],
-                               !is_inline      ? "\n"
-                               : i + 1 < count ? ", "
-                                               : " }");
-    return text;
 }
 
 /* The deepest existing table or value on the path; at least the root. */
@@ -423,7 +374,7 @@ enum anyflash_status af_toml_append_table(struct af_toml *toml, struct af_toml_p
     const struct af_toml_item *item = af_toml_find(toml, path);
     const struct af_toml_item *base = deepest(toml, path);
     bool is_inline = base->kind == AF_TOML_INLINE || base->kind == AF_TOML_ARRAY;
-    const char *text = join(toml->arena, keys, values, count, is_inline);
+    const char *text = af_toml_joined(toml->arena, keys, values, count, is_inline);
     if (item == NULL ? base->kind > AF_TOML_INLINE
                      : item->kind != AF_TOML_ARRAY && item->kind != AF_TOML_TABLES)
         return taken(toml, path, err);
