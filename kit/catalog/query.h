@@ -16,7 +16,7 @@
 
 #define AF_QUERY_WORDS_MAX 64
 
-struct af_query_word; /* one parsed term */
+struct af_query_word; /* one parsed term (query_word.h) */
 
 /* Texts belong to the arena passed to af_query_parse(). */
 struct af_query {
