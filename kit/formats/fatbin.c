@@ -213,6 +213,12 @@ static void release_walk(struct walk *walk)
     af_memory_free(walk->images);
 }
 
+const char *af_gpu_kind_text(enum af_gpu_kind kind)
+{
+    static const char *const texts[] = {"SASS", "PTX", "LTO-IR", "other"};
+    return texts[kind];
+}
+
 /* Reads section `index` if it is one with GPU code. */
 static void walk_section(struct walk *walk, const struct af_elf *elf, uint32_t index,
                          struct af_gpu_code *code)

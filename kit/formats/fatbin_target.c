@@ -1,16 +1,10 @@
 /*
- * fatbin_target.c: sums up the images of a file by target, and writes the names of targets.
+ * fatbin_target.c: sums up the images of a file by target; the text of a target.
  */
 #include "kit/formats/fatbin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-const char *af_gpu_kind_text(enum af_gpu_kind kind)
-{
-    static const char *const texts[] = {"SASS", "PTX", "LTO-IR", "other"};
-    return texts[kind];
-}
 
 /* Orders images by target, in the order of output. */
 static int compare_targets(const void *a, const void *b)
