@@ -1,10 +1,11 @@
 /*
- * wheel_content.c: sorts each member of a wheel, each entry point and each run path into the
- * kinds of content_kinds.inc.
+ * wheel_content.c: sorts each member of a wheel into the kinds of content_kinds.inc, by the
+ * path that it is installed to, and collects the findings. content_metadata.c reads the wheel's
+ * metadata, content_run_paths.c the run paths; content_environment.c knows the files of an
+ * environment.
  */
 #include "kit/proof/wheel_content.h"
 
-#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -155,8 +156,7 @@ static bool is_program(struct comparing *comparing, const struct af_zip_member *
     return false;
 }
 
-/* Whether the first folder of the path, of `top_len` bytes, ends in `end`. */
-static bool is_top_folder(const char *path, size_t top_len, const char *end)
+bool af_content_is_top_folder(const char *path, size_t top_len, const char *end)
 {
     size_t len = strlen(end);
     return path[top_len] == '/' && top_len > len && memcmp(path + top_len - len, end, len) == 0;
@@ -181,7 +181,7 @@ static bool is_metadata(const char *path, size_t top_len)
 static bool is_own_bundle(const struct comparing *comparing, const char *path, size_t top_len)
 {
     static const char end[] = ".libs";
-    return is_top_folder(path, top_len, end) &&
+    return af_content_is_top_folder(path, top_len, end) &&
            af_name_is((struct af_span){path, top_len - strlen(end)}, comparing->package);
 }
 
@@ -233,18 +233,6 @@ static void compare_path(struct comparing *comparing, const struct af_zip_member
         add(comparing, AF_CONTENT_FILE, whole, NULL);
 }
 
-/* The part of the path behind the folder of an environment's packages; NULL: it is in none. */
-static const char *in_packages(const char *path)
-{
-    static const char *const folders[] = {"site-packages/", "dist-packages/"};
-    for (size_t i = 0; i < AF_COUNT(folders); i++) {
-        const char *at = strstr(path, folders[i]);
-        if (at != NULL)
-            return at + strlen(folders[i]);
-    }
-    return NULL;
-}
-
 /*
  * Whether it is a module that was compiled from a file which the wheel does not contain:
  * a/__pycache__/b.cpython-312.pyc belongs to a/b.py.
@@ -283,72 +271,24 @@ static void compare_installed(struct comparing *comparing, const struct af_zip_m
         compare_path(comparing, member, path);
 }
 
-/* Whether a virtual environment has it in its bin folder: "activate.fish", "python3.12". */
-static bool is_environment_command(struct af_span name)
-{
-    static const char *const starts[] = {"activate", "deactivate", "activate_this",
-                                         "pydoc",    "pythonw",    "python"};
-    for (size_t i = 0; i < AF_COUNT(starts); i++) {
-        size_t len = strlen(starts[i]);
-        if (name.len < len || strncasecmp(name.data, starts[i], len) != 0)
-            continue;
-        bool is_python = starts[i][0] == 'p';
-        while (is_python && len < name.len &&
-               (isdigit((unsigned char)name.data[len]) || name.data[len] == '.'))
-            len++;
-        return len == name.len || name.data[len] == '.' ||
-               (is_python && name.data[len - 1] == '.');
-    }
-    return false;
-}
-
-/* Whether the path is in the standard library or in its archive, lib/python313.zip. */
-static bool is_standard_library(const char *path)
-{
-    static const char *const starts[] = {"lib/python", "lib64/python", "Lib/"};
-    for (size_t i = 0; i < AF_COUNT(starts); i++)
-        if (strncasecmp(path, starts[i], strlen(starts[i])) == 0)
-            return in_packages(path) == NULL;
-    return false;
-}
-
-/* Whether data/PATH of NAME.data replaces a file of the environment or configures it. */
-static bool is_environment_file(const char *path)
-{
-    static const char *const folders[] = {"bin/", "Scripts/"};
-    static const char *const names[] = {"pyvenv.cfg", "pip.conf", "pip.ini", "uv.toml",
-                                        "pyproject.toml"};
-    for (size_t i = 0; i < AF_COUNT(names); i++)
-        if (strcasecmp(path, names[i]) == 0)
-            return true;
-    if (is_standard_library(path))
-        return true;
-    for (size_t i = 0; i < AF_COUNT(folders); i++) {
-        size_t len = strlen(folders[i]);
-        if (strncasecmp(path, folders[i], len) == 0 &&
-            is_environment_command((struct af_span){path + len, strlen(path + len)}))
-            return true;
-    }
-    return false;
-}
-
 /* Compares a member of NAME-VERSION.data/; `path` is behind that folder (PEP 427). */
 static void compare_data(struct comparing *comparing, const struct af_zip_member *member,
                          const char *path)
 {
     const struct af_span whole = {member->name, strlen(member->name)};
-    const char *packages = in_packages(path);
+    const char *packages = af_content_in_packages(path);
     const char *rest = strchr(path, '/') == NULL ? path : strchr(path, '/') + 1;
     if (af_starts_with(path, "purelib/") || af_starts_with(path, "platlib/"))
         compare_installed(comparing, member, rest);
     else if (af_starts_with(path, "scripts/"))
         add(comparing,
-            is_environment_command((struct af_span){rest, strlen(rest)})
+            af_content_is_environment_command((struct af_span){rest, strlen(rest)})
                 ? AF_CONTENT_ENVIRONMENT
                 : AF_CONTENT_COMMAND,
             whole, NULL);
     else
-        add(comparing, is_environment_file(rest) ? AF_CONTENT_ENVIRONMENT : AF_CONTENT_OUTSIDE,
+        add(comparing,
+            af_content_is_environment_file(rest) ? AF_CONTENT_ENVIRONMENT : AF_CONTENT_OUTSIDE,
             whole, NULL);
     if (packages != NULL)
         compare_installed(comparing, member, packages);
@@ -392,7 +332,7 @@ static bool is_data(const char *path, size_t top_len)
 static bool is_own_data(const struct comparing *comparing, const char *path, size_t top_len)
 {
     size_t len = comparing->info == NULL ? 0 : strlen(comparing->info) - strlen(".dist-info/");
-    return len > 0 && is_top_folder(path, top_len, ".data") &&
+    return len > 0 && af_content_is_top_folder(path, top_len, ".data") &&
            top_len == len + strlen(".data") && memcmp(path, comparing->info, len) == 0;
 }
 
@@ -408,45 +348,6 @@ static void compare_member(struct comparing *comparing, const struct af_zip_memb
         add(comparing, AF_CONTENT_FOREIGN_DATA, (struct af_span){path, top_len + 1}, NULL);
     else
         compare_installed(comparing, member, path);
-}
-
-/* Some installers join the name of a command to a folder unchecked. */
-static bool is_command_name(struct af_span name)
-{
-    return name.len > 0 && name.data[0] != '.' && memchr(name.data, '/', name.len) == NULL &&
-           memchr(name.data, '\\', name.len) == NULL && !af_content_hides_line(name);
-}
-
-static struct af_span group_name(struct af_span line)
-{
-    while (line.len > 0 && line.data[0] == '[')
-        line = (struct af_span){line.data + 1, line.len - 1};
-    while (line.len > 0 && line.data[line.len - 1] == ']')
-        line.len--;
-    return af_text_trim(line);
-}
-
-static void compare_entry_point(struct comparing *comparing, struct af_span group,
-                                struct af_span line)
-{
-    const char *equals = memchr(line.data, '=', line.len);
-    size_t len = equals == NULL ? line.len : (size_t)(equals - line.data);
-    struct af_span name = af_text_trim((struct af_span){line.data, len});
-    const char *detail =
-        af_arena_format(comparing->arena, "group %.*s", (int)group.len, group.data);
-    if (equals == NULL && line.data[0] == ';')
-        return; /* a remark: Python fails to read such an entry point */
-    if (af_content_hides_line(line))
-        add(comparing, AF_CONTENT_COMMAND_NAME, line, NULL);
-    else if (!af_text_span_equal(group, "console_scripts") &&
-             !af_text_span_equal(group, "gui_scripts"))
-        add(comparing, AF_CONTENT_ENTRY_POINT, name, detail);
-    else if (!is_command_name(name))
-        add(comparing, AF_CONTENT_COMMAND_NAME, name, NULL);
-    else
-        add(comparing,
-            is_environment_command(name) ? AF_CONTENT_ENVIRONMENT : AF_CONTENT_COMMAND, name,
-            NULL);
 }
 
 /* The text of a file of the wheel's metadata; false: there is none, or it cannot be read. */
@@ -482,30 +383,15 @@ static void compare_metadata(struct comparing *comparing)
             "the file is too long to be read");
 }
 
-/*
- * Reads entry_points.txt as importlib.metadata does: "[console_scripts]", "name =
- * module:function"; only '#' begins a comment.
- */
 static void compare_entry_points(struct comparing *comparing)
 {
-    struct af_span rest = {NULL, 0};
-    struct af_span line;
-    struct af_span group = {"", 0};
+    struct af_span text;
     bool is_long;
-    const bool is_read = read_info(comparing, "entry_points.txt", &rest, &is_long);
-    if (is_long)
+    if (read_info(comparing, "entry_points.txt", &text, &is_long))
+        af_content_entry_points(text, comparing->arena, add_by, comparing);
+    else if (is_long)
         add(comparing, AF_CONTENT_ENTRY_POINT, (struct af_span){"entry_points.txt", 16},
             "the file is too long to be read");
-    while (is_read && af_text_line(&rest, &line)) {
-        line = af_text_trim(line);
-        if (line.len == 0 || line.data[0] == '#')
-            continue;
-        if (line.data[0] == '[' && line.data[line.len - 1] == ']' &&
-            !af_content_hides_line(line))
-            group = group_name(line);
-        else
-            compare_entry_point(comparing, group, line);
-    }
 }
 
 /* Installers write what the archive contains, or what RECORD lists: both must be the same. */
@@ -514,123 +400,6 @@ static void compare_record(struct comparing *comparing)
     const char *problem = comparing->target->wheel->record_problem;
     if (problem != NULL)
         add(comparing, AF_CONTENT_RECORD, (struct af_span){"RECORD", 6}, problem);
-}
-
-/* Reads the next part of a path, without empty ones and ".". */
-static bool next_part(const char **at, struct af_span *part_out)
-{
-    do {
-        *at += strspn(*at, "/");
-        *part_out = (struct af_span){*at, strcspn(*at, "/")};
-        *at += part_out->len;
-    } while (af_text_span_equal(*part_out, "."));
-    return part_out->len > 0;
-}
-
-/* How many folders above its start a path such as "/../torch/lib" leads at most. */
-static size_t levels_up(const char *path)
-{
-    struct af_span part;
-    size_t up = 0;
-    size_t depth = 0;
-    while (next_part(&path, &part)) {
-        bool is_up = af_text_span_equal(part, "..");
-        up += is_up && depth == 0;
-        depth = !is_up ? depth + 1 : depth > 0 ? depth - 1 : 0;
-    }
-    return up;
-}
-
-/* Whether the path is below a folder in which other users can create files, or processes do. */
-static bool is_open_folder(struct af_arena *arena, const char *path)
-{
-    static const char *const folders[] = {"/tmp/",       "/var/tmp/", "/var/lock/", "/var/run/",
-                                          "/var/crash/", "/dev/",     "/run/",      "/proc/",
-                                          "/sys/",       "/usr/tmp/", "/private/"};
-    struct af_span part;
-    const char *plain = "/";
-    while (next_part(&path, &part))
-        plain = af_arena_format(arena, "%s%.*s/", plain, (int)part.len, part.data);
-    for (size_t i = 0; i < AF_COUNT(folders); i++)
-        if (af_starts_with(plain, folders[i]))
-            return true;
-    return false;
-}
-
-/* The rest of a run path after "$ORIGIN"; NULL if it does not begin with that. */
-static const char *behind_origin(const char *element)
-{
-    static const char *const names[] = {"$ORIGIN", "${ORIGIN}"};
-    for (size_t i = 0; i < AF_COUNT(names); i++) {
-        const char *rest = element + strlen(names[i]);
-        if (af_starts_with(element, names[i]) && (*rest == '/' || *rest == '\0'))
-            return rest;
-    }
-    return NULL;
-}
-
-/*
- * The kind of one element of a run path of a library that lies `depth` folders below the folder
- * of the packages; AF_CONTENT_KIND_COUNT: it stays in there. An environment's own folder is
- * three above: lib/python3.12/site-packages.
- */
-static enum af_content_kind run_path_kind(struct af_arena *arena, const char *element,
-                                          size_t depth)
-{
-    const char *rest = behind_origin(element);
-    size_t up = levels_up(rest != NULL ? rest : element);
-    if (strstr(rest != NULL ? rest : element, "ORIGIN") != NULL)
-        return AF_CONTENT_RUN_PATH;
-    if (rest != NULL)
-        return up <= depth       ? AF_CONTENT_KIND_COUNT
-               : up <= depth + 3 ? AF_CONTENT_BUILD_PATH
-                                 : AF_CONTENT_RUN_PATH;
-    return element[0] != '/' || strstr(element, "..") != NULL || is_open_folder(arena, element)
-               ? AF_CONTENT_RUN_PATH
-               : AF_CONTENT_BUILD_PATH;
-}
-
-static void compare_run_path(struct comparing *comparing,
-                             const struct af_inspect_extension *one, const char *run_path)
-{
-    const char *path = one->member->name;
-    const struct af_span name = {path, strlen(path)};
-    bool is_data = is_top_folder(path, strcspn(path, "/"), ".data");
-    size_t depth = 0;
-    for (const char *at = path; *at != '\0'; at++)
-        depth += *at == '/';
-    depth -= is_data && depth >= 2 ? 2 : 0; /* NAME.data/platlib is not a folder of packages */
-    for (const char *at = run_path; at != NULL;) {
-        size_t len = strcspn(at, ":");
-        const char *element = af_arena_text_n(comparing->arena, at, len);
-        enum af_content_kind kind = run_path_kind(comparing->arena, element, depth);
-        if (kind != AF_CONTENT_KIND_COUNT)
-            add(comparing, kind, name, len == 0 ? "the current folder" : element);
-        at = at[len] == ':' ? at + len + 1 : NULL;
-    }
-}
-
-/* The loader takes a name with a '/' as a path, whatever the run path is. */
-static void compare_needed(struct comparing *comparing, const struct af_inspect_extension *one)
-{
-    const struct af_texts *needed = &one->facts.binary.needed;
-    const struct af_span name = {one->member->name, strlen(one->member->name)};
-    for (size_t i = 0; i < needed->count; i++)
-        if (strchr(needed->items[i], '/') != NULL)
-            add(comparing, AF_CONTENT_RUN_PATH, name, needed->items[i]);
-}
-
-static void compare_run_paths(struct comparing *comparing)
-{
-    const struct af_inspect_target *target = comparing->target;
-    for (size_t i = 0; i < target->count; i++) {
-        const struct af_inspect_extension *one = &target->extensions[i];
-        if (!one->has_facts || one->member == NULL)
-            continue;
-        compare_run_path(comparing, one, one->facts.binary.rpath);
-        compare_run_path(comparing, one, one->facts.binary.runpath);
-        compare_needed(comparing, one);
-    }
 }
 
 void af_content_find(const struct af_inspect_target *target, struct af_arena *arena,
@@ -655,7 +424,7 @@ void af_content_find(const struct af_inspect_target *target, struct af_arena *ar
         compare_member(comparing, &target->archive->zip.members[i]);
     compare_metadata(comparing);
     compare_entry_points(comparing);
-    compare_run_paths(comparing);
+    af_content_run_paths(target, arena, add_by, comparing);
     content.findings = findings;
     *out = content;
 }

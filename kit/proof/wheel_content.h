@@ -38,25 +38,6 @@ struct af_content_finding {
     bool is_forbidden; /* refused, and no option allows it */
 };
 
-/* ---- Private to wheel_content.c and content_metadata.c ---- */
-
-/*
- * Whether Python ends a line in the middle of this one (str.splitlines()), so that it may read
- * what is not seen here.
- */
-bool af_content_hides_line(struct af_span line);
-
-/*
- * Calls `add` for what METADATA, whose text is `text`, makes installers do beside installing
- * the wheel. `package` is the normalised name of the package whose list is used, or NULL.
- */
-typedef void af_content_add(void *context, enum af_content_kind kind, struct af_span name,
-                            const char *detail);
-void af_content_metadata(struct af_span text, const char *package, af_content_add *add,
-                         void *context);
-
-/* ---- Findings ---- */
-
 #define AF_CONTENT_FINDINGS_MAX 256u
 
 /* Texts are in the arena of the call. */
@@ -107,5 +88,41 @@ enum anyflash_status af_content_refuse_file(const char *path, const struct af_te
                                             struct af_arena *arena,
                                             struct af_content_refusal *out,
                                             struct anyflash_error *err);
+
+/* Private to this room: the parts of af_content_find(), and what they share. */
+
+/* Adds a finding, unless it is ordinary in such a wheel. `name` need not end in a NUL. */
+typedef void af_content_add(void *context, enum af_content_kind kind, struct af_span name,
+                            const char *detail);
+
+/*
+ * Calls `add` for what METADATA, whose text is `text`, makes installers do beside installing
+ * the wheel. `package` is the normalised name of the package whose list is used, or NULL.
+ */
+void af_content_metadata(struct af_span text, const char *package, af_content_add *add,
+                         void *context);
+
+/*
+ * Calls `add` for each line of entry_points.txt, read as importlib.metadata does:
+ * "[console_scripts]", "name = module:function"; only '#' begins a comment.
+ */
+void af_content_entry_points(struct af_span text, struct af_arena *arena, af_content_add *add,
+                             void *context);
+
+/* Calls `add` for run paths and needed paths of the extensions whose facts are known. */
+void af_content_run_paths(const struct af_inspect_target *target, struct af_arena *arena,
+                          af_content_add *add, void *context);
+
+/* Whether the first folder of the path, of `top_len` bytes, ends in `end`. */
+bool af_content_is_top_folder(const char *path, size_t top_len, const char *end);
+
+/* The part of the path behind the folder of an environment's packages; NULL: it is in none. */
+const char *af_content_in_packages(const char *path);
+
+/* Whether a virtual environment has it in its bin folder: "activate.fish", "python3.12". */
+bool af_content_is_environment_command(struct af_span name);
+
+/* Whether data/PATH of NAME.data replaces a file of the environment or configures it. */
+bool af_content_is_environment_file(const char *path);
 
 #endif
