@@ -1,23 +1,24 @@
 /*
- * install.c: carries out a plan: everything is unpacked first, then moved into place
- * at once, so that a plan is done completely or not at all.
+ * install.c: carries out a plan: everything is unpacked first, then moved into place at once,
+ * so that a plan is done completely or not at all. step_refusal.c says which steps are refused
+ * before that; source_notes.c what the user is told about the files.
  */
 #include "kit/install/install.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "kit/base/shell.h"
 #include "kit/base/text.h"
 #include "kit/base/url.h"
-#include "kit/catalog/publisher.h"
 #include "kit/install/checked_wheel.h"
 #include "kit/install/direct_url.h"
 #include "kit/install/expected_files.h"
 #include "kit/install/operation.h"
 #include "kit/install/own_package.h"
 #include "kit/install/prove_unpacked.h"
+#include "kit/install/source_notes.h"
 #include "kit/install/stage.h"
+#include "kit/install/step_refusal.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
@@ -26,8 +27,6 @@
 
 #define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16
-#define UV_SETTINGS_BYTES_MAX (1u << 20)
-#define FROM_NAMES_MAX 10000u
 
 struct job {
     struct af_run *run;
@@ -52,94 +51,17 @@ const char *af_install_site(const struct af_machine *machine, struct af_arena *a
     return af_file_real_path(arena, sites->value.list.items[0]);
 }
 
-/* `inspect` takes the environment as --against, and no version of Python for it. */
-const char *af_run_command(const struct af_run *run, const char *command, const char *word)
-{
-    const char *words[7] = {"anyflash", command};
-    size_t count = 2;
-    bool inspects = strcmp(command, "inspect") == 0;
-    if (word != NULL)
-        words[count++] = word;
-    if (run->python != NULL) {
-        words[count++] = inspects ? "--against" : "--python";
-        words[count++] =
-            inspects ? af_fact_text_or(&run->machine->python.prefix, run->python) : run->python;
-    }
-    if (run->arch != NULL && strcmp(command, "undo") != 0) {
-        words[count++] = "--arch";
-        words[count++] = run->arch;
-    }
-    return af_shell_command(AF_SHELL_POSIX, NULL, 0, words, count, run->arena);
-}
-
 static void refuse(struct job *job, const char *reason, const char *hint)
 {
     job->refusal = reason;
     job->hint = hint;
 }
 
-/* Refuses a change of torch, unless the user allowed that version. */
-static void check_torch(struct job *job, const struct af_step *step)
-{
-    struct af_arena *arena = job->run->arena;
-    const char *wanted = step->requirements[0];
-    const char *named = job->run->torch_change;
-    const char *version = strstr(wanted, "==");
-    version = version == NULL ? "any" : version + 2;
-    if (named != NULL && strcmp(named, version) == 0)
-        return;
-    if (named != NULL)
-        refuse(
-            job,
-            af_arena_format(arena, "the plan changes torch to %s, not to %s", version, named),
-            NULL);
-    else
-        refuse(job,
-               af_arena_format(arena, "the plan would install or change torch: %s", wanted),
-               af_arena_format(arena,
-                               "check which packages change with it, then add "
-                               "--allow-torch-change %s",
-                               version));
-}
-
-/* Refuses unsupported steps before anything is done. */
 static void check_step(struct job *job, const struct af_step *step)
 {
-    struct af_arena *arena = job->run->arena;
-    const char *command = af_step_command(step, AF_SHELL_POSIX, arena);
-    const char *refusal;
-    switch (step->kind) {
-    case AF_STEP_ENVIRONMENT:
-        refuse(job,
-               af_fact_truth(&job->run->machine->python.externally_managed) == AF_YES
-                   ? "packages cannot be installed into this Python: its distribution manages "
-                     "it"
-                   : "packages cannot be installed into this Python: its folder is not "
-                     "writable",
-               af_arena_format(arena,
-                               "create an environment first: %s; then install with "
-                               "--python .venv",
-                               command));
-        break;
-    case AF_STEP_TOOL:
-        refuse(job, af_arena_format(arena, "an installer is missing: %s", step->title),
-               command);
-        break;
-    case AF_STEP_BUILD:
-        refuse(job, "no wheel fits: flash-attn would have to be compiled",
-               "`anyflash plan` shows the commands of a build and what it needs");
-        break;
-    case AF_STEP_TORCH:
-        check_torch(job, step);
-        break;
-    case AF_STEP_OWN:
-        refusal = af_plan_package_refusal(job->run->machine, step->stand_in, arena);
-        if (refusal != NULL)
-            refuse(job, refusal, NULL);
-        break;
-    default:
-        break;
-    }
+    struct af_install_refusal refusal;
+    af_install_check_step(job->run, step, &refusal);
+    refuse(job, refusal.reason, refusal.hint);
 }
 
 static bool brings_files(const struct af_step *step)
@@ -177,55 +99,6 @@ static const char *job_title(const struct job *job)
     return title;
 }
 
-/* Says with what the file's hash was compared. */
-static void tell_hash(struct job *job, const struct af_step_wheel *wheel, const char *sha256)
-{
-    const char *source = job->run->hash_source;
-    if (wheel->sha256 == NULL)
-        af_progress_message(&job->run->progress,
-                            "sha256 %s  %s (no published hash is known to compare it with)",
-                            sha256, wheel->filename);
-    else
-        af_progress_message(&job->run->progress, "sha256 %s  %s (as stated by %s)", sha256,
-                            wheel->filename, source == NULL ? "the plan" : source);
-}
-
-/* Hint after a wheel could not be had: names what the folder of --from has. */
-static const char *fetch_hint(struct job *job, const struct af_step_wheel *wheel)
-{
-    struct af_arena *arena = job->run->arena;
-    const char *from = job->run->from;
-    const char **names;
-    size_t count = 0;
-    if (wheel->path != NULL || af_interrupted())
-        return NULL;
-    if (from == NULL)
-        return af_arena_format(arena,
-                               "where there is a network, `anyflash install --download-only "
-                               "FOLDER` gets the files; `%s --from FOLDER` installs them here",
-                               af_run_command(job->run, "install", NULL));
-    if (af_folder_list(arena, from, FROM_NAMES_MAX, &names, &count, NULL, NULL) != ANYFLASH_OK)
-        return NULL;
-    size_t package_len = strcspn(wheel->filename, "-") + 1;
-    for (size_t i = 0; i < count; i++) {
-        if (strncmp(names[i], wheel->filename, package_len) != 0 ||
-            !af_ends_with(names[i], ".whl"))
-            continue;
-        return af_arena_format(
-            arena, "the folder has another wheel: `%s` installs it if it fits",
-            af_run_command(job->run, "install", af_path_join(arena, from, names[i])));
-    }
-    return "the folder has no wheel of this package: `anyflash install --download-only FOLDER` "
-           "fills one";
-}
-
-static void tell_publisher(struct job *job, const char *url)
-{
-    const char *publisher = af_publisher_of_url(job->run->arena, url);
-    if (publisher != NULL)
-        af_progress_message(&job->run->progress, "published by %s", publisher);
-}
-
 static enum anyflash_status bring_wheel(struct job *job, const struct af_step *step,
                                         struct anyflash_error *err)
 {
@@ -236,13 +109,13 @@ static enum anyflash_status bring_wheel(struct job *job, const struct af_step *s
         job->run, step->wheel, job->wheel_folder, false, false, wheel, err);
     if (status == ANYFLASH_E_NOT_FOUND || status == ANYFLASH_E_IO ||
         status == ANYFLASH_E_TIMEOUT)
-        job->hint = fetch_hint(job, step->wheel);
+        job->hint = af_install_fetch_hint(job->run, step->wheel);
     if (wheel->path == NULL)
         return status;
     job->wheel_count++;
-    tell_hash(job, step->wheel, wheel->fetched.sha256);
+    af_install_tell_hash(job->run, step->wheel, wheel->fetched.sha256);
     if (step->wheel->url != NULL)
-        tell_publisher(job, step->wheel->url);
+        af_install_tell_publisher(job->run, step->wheel->url);
     if (wheel->refusal != NULL)
         refuse(job, wheel->refusal, wheel->hint);
     if (status != ANYFLASH_OK || job->refusal != NULL)
@@ -284,49 +157,14 @@ static enum anyflash_status bring_resolved(struct job *job, const struct af_step
                                  err);
 }
 
-/* The file of this folder, or of one above it, whose settings uv reads first; or NULL. */
-static const char *uv_project_settings(const struct af_run *run)
-{
-    const char *here = af_file_real_path(run->arena, ".");
-    for (size_t i = 0; here != NULL && i < run->machine->tools.count; i++) {
-        const struct af_tool *tool = &run->machine->tools.rows[i];
-        const struct af_fact *files = &tool->config_files;
-        if (!af_fact_is(&tool->name, "uv") || files->state != AF_FACT_KNOWN ||
-            files->value.list.count == 0)
-            continue;
-        const char *file = af_file_real_path(run->arena, files->value.list.items[0]);
-        const char *folder = file == NULL ? NULL : af_path_folder(run->arena, file);
-        size_t len = folder == NULL ? 0 : strlen(folder);
-        if (len > 0 && strncmp(here, folder, len) == 0 &&
-            (here[len] == '/' || here[len] == '\0'))
-            return file;
-    }
-    return NULL;
-}
-
-/* Says that a project's file, perhaps a stranger's, chooses where requirements come from. */
-static void tell_uv_index(const struct job *job)
-{
-    struct af_run *run = job->run;
-    struct af_span text;
-    const char *file = job->stage.uv && run->from == NULL ? uv_project_settings(run) : NULL;
-    if (file != NULL &&
-        af_file_read(run->arena, file, UV_SETTINGS_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
-        (strstr(text.data, "index") != NULL || strstr(text.data, "find-links") != NULL))
-        af_progress_message(&run->progress,
-                            "uv takes the package index from '%s'; what comes from there is "
-                            "not compared with anything",
-                            af_text_scrub(run->arena, file, 300));
-}
-
 static enum anyflash_status bring(struct job *job, const struct af_step *step,
                                   struct anyflash_error *err)
 {
     af_progress_message(&job->run->progress, "getting %s", step_title(job->run->arena, step));
     if (step->kind == AF_STEP_WHEEL)
         return bring_wheel(job, step, err);
-    if (step->kind != AF_STEP_OWN)
-        tell_uv_index(job);
+    if (step->kind != AF_STEP_OWN && job->stage.uv)
+        af_install_tell_uv_index(job->run);
     if (step->kind == AF_STEP_TORCH || step->kind == AF_STEP_NEEDS)
         return bring_resolved(job, step, err);
     if (step->kind == AF_STEP_OWN)
