@@ -27,6 +27,7 @@ struct af_proof_symbol_needs {
     enum af_answer cxx11abi; /* UNKNOWN: no std::string is passed to or from torch */
 };
 
+/* Reads them from the undefined symbols of the extension (torch_needs.c). */
 void af_proof_symbol_needs_read(const struct af_binary *binary,
                                 struct af_proof_symbol_needs *out);
 
@@ -41,7 +42,7 @@ struct af_built_for {
  * Finds out for which torch minors the extension may have been built, from its bytes; then
  * narrows that by `stated` ("2.8"; NULL: the wheel's name does not say). `fitting` is the set
  * of minors that export all torch symbols that the extension needs (all bits set: not known).
- * Texts are in the arena.
+ * Texts are in the arena. In torch_dating.c.
  */
 void af_built_for_make(const struct af_binary *binary,
                        const struct af_proof_symbol_needs *wants, af_proof_torch_set fitting,
@@ -51,7 +52,7 @@ void af_built_for_make(const struct af_binary *binary,
  * Rows of af_tables.torch (bit i: row i) that export every function and object of
  * torch's namespaces that the extension needs, on its processor; rows whose symbols
  * are not in the table are included. A name that no release exports comes from
- * another library and does not count. For af_proof_question.fitting_torch.
+ * another library and does not count. For af_proof_question.fitting_torch. In torch_needs.c.
  */
 uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
                                 const struct af_binary *binary);
