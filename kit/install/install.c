@@ -1,7 +1,8 @@
 /*
  * install.c: carries out a plan: everything is unpacked first, then moved into place at once,
  * so that a plan is done completely or not at all. step_refusal.c says which steps are refused
- * before that; source_notes.c what the user is told about the files.
+ * before that, source_notes.c what the user is told about the files; step_trial.c imports what
+ * was installed.
  */
 #include "kit/install/install.h"
 
@@ -19,13 +20,12 @@
 #include "kit/install/source_notes.h"
 #include "kit/install/stage.h"
 #include "kit/install/step_refusal.h"
+#include "kit/install/step_trial.h"
 #include "kit/proof/inspect_target.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
-#include "kit/system/process.h"
 #include "kit/system/progress.h"
 
-#define TRY_LIMIT_MS 300000
 #define WHEELS_MAX 16
 
 struct job {
@@ -305,51 +305,18 @@ static enum anyflash_status find_entries(struct job *job, struct anyflash_error 
     return status;
 }
 
-static bool go_on(void *context)
-{
-    (void)context;
-    return !af_interrupted();
-}
-
 static enum anyflash_status try_one(struct job *job, const struct af_step *step,
                                     struct anyflash_error *err)
 {
-    /*
-     * Verifies in an empty folder, so that no file of the user is imported, and writes no
-     * caches.
-     */
-    static const char *const environment[] = {"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH",
-                                              "PYTHONHOME", NULL};
-    const char *words[40] = {NULL};
-    struct af_program_result result;
-    struct af_program program = {.argv = words,
-                                 .environment = environment,
-                                 .folder = "/",
-                                 .limit_ms = TRY_LIMIT_MS,
-                                 .go_on = go_on};
-    struct af_span line = {0};
-    char shown[240] = "";
-    for (size_t i = 0; i < step->argc && i + 1 < AF_COUNT(words); i++)
-        words[i] = step->argv[i];
-    af_progress_message(&job->run->progress, "checking that it loads");
-    enum anyflash_status status = af_program_run(&program, job->run->arena, &result, err);
-    if (status == ANYFLASH_E_TIMEOUT)
-        return af_fail(err, status, "%s",
-                       af_interrupted() ? "interrupted"
-                                        : "no answer came while checking that it loads");
-    if (status != ANYFLASH_OK || result.exit_code == 0)
-        return status;
-    for (struct af_span rest = result.errors, one; af_text_line(&rest, &one);)
-        if (af_text_trim(one).len > 0)
-            line = af_text_trim(one);
-    af_text_quote(shown, sizeof shown, line.data == NULL ? "" : line.data, line.len);
     bool own = job->plan->rung == AF_RUNG_TORCH_KERNELS || job->plan->rung == AF_RUNG_ENGINE;
     const char *what = own                    ? "anyflash's Python package"
                        : job->wheel_count > 0 ? "the wheel"
                                               : "the installed flash-attn";
-    refuse(job, af_arena_format(job->run->arena, "%s does not load here: %s", what, shown),
-           own ? NULL : inspect_hint(job));
-    return af_fail(err, ANYFLASH_E_UNSUPPORTED, "%s does not load here: %s", what, shown);
+    const char *refusal = NULL;
+    enum anyflash_status status = af_install_try_step(job->run, step, what, &refusal, err);
+    if (refusal != NULL)
+        refuse(job, refusal, own ? NULL : inspect_hint(job));
+    return status;
 }
 
 /* Checks that the new files work, now that they are in place. */
