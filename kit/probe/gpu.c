@@ -1,323 +1,14 @@
 /*
- * gpu.c: the probe of the driver and its GPUs. A child process queries libcuda, because that
- * library can hang, crash and change the process it is loaded into. The child unsets
- * CUDA_VISIBLE_DEVICES first, so that hidden devices are known, too; which devices the variable
- * hides is decided later. If the child fails, nvidia-smi and then files of /proc and /sys at
- * least show which devices there are, and the reason why more is not known is recorded.
- *
- * Source: CUDA driver API; attribute numbers as in cuda.h of CUDA 13.0.
+ * gpu.c: the probe of the driver and its GPUs. A child process queries libcuda (gpu_child.c),
+ * because that library can hang, crash and change the process it is loaded into; which devices
+ * CUDA_VISIBLE_DEVICES hides is decided here, later. If the child fails, nvidia-smi and then
+ * files (gpu_files.c) at least show which devices there are, and the reason why more is not
+ * known is recorded.
  */
-#include <ctype.h>
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
-
-#define DEVICES_MAX 64
-#define CANDIDATES_MAX 64
-
-enum { CC_MAJOR = 75, CC_MINOR = 76, INTEGRATED = 18 };
-
-struct driver_calls {
-    int (*get_version)(int *);
-    int (*init)(unsigned);
-    int (*count)(int *);
-    int (*device)(int *, int);
-    int (*name)(char *, int, int);
-    int (*attribute)(int *, int, int);
-    int (*memory)(size_t *, int);
-    int (*uuid)(unsigned char *, int);
-};
-
-/* Library files to try, in order; filled before the fork. */
-struct candidates {
-    const char *paths[CANDIDATES_MAX];
-    size_t count;
-};
-
-/* Stores a function of any type from dlsym's void *. */
-static void load(void *library, const char *name, void *function_out)
-{
-    void *symbol = dlsym(library, name);
-    memcpy(function_out, &symbol, sizeof symbol);
-}
-
-static bool load_calls(void *library, struct driver_calls *calls)
-{
-    load(library, "cuDriverGetVersion", &calls->get_version);
-    load(library, "cuInit", &calls->init);
-    load(library, "cuDeviceGetCount", &calls->count);
-    load(library, "cuDeviceGet", &calls->device);
-    load(library, "cuDeviceGetName", &calls->name);
-    load(library, "cuDeviceGetAttribute", &calls->attribute);
-    load(library, "cuDeviceTotalMem_v2", &calls->memory);
-    load(library, "cuDeviceGetUuid_v2", &calls->uuid);
-    if (calls->uuid == NULL)
-        load(library, "cuDeviceGetUuid", &calls->uuid);
-    return calls->get_version != NULL && calls->init != NULL && calls->count != NULL &&
-           calls->device != NULL && calls->name != NULL && calls->attribute != NULL &&
-           calls->memory != NULL;
-}
-
-static int attribute(const struct driver_calls *calls, int number, int device)
-{
-    int value = 0;
-    return calls->attribute(&value, number, device) == 0 ? value : 0;
-}
-
-static void uuid_text(const struct driver_calls *calls, int device, char text[48])
-{
-    unsigned char bytes[16];
-    text[0] = '\0';
-    if (calls->uuid == NULL || calls->uuid(bytes, device) != 0)
-        return;
-    size_t used = (size_t)snprintf(text, 48, "GPU-");
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-        used += (size_t)snprintf(text + used, 48 - used, "%s%02x", dash ? "-" : "", bytes[i]);
-    }
-}
-
-static void write_device(int out_fd, const struct driver_calls *calls, int index)
-{
-    int device;
-    char name[256] = "";
-    char uuid[48];
-    size_t bytes = 0;
-    if (calls->device(&device, index) != 0)
-        return;
-    if (calls->name(name, sizeof name - 1, device) != 0)
-        name[0] = '\0';
-    if (calls->memory(&bytes, device) != 0)
-        bytes = 0;
-    name[strcspn(name, "\t\n")] = '\0';
-    uuid_text(calls, device, uuid);
-    dprintf(out_fd, "gpu\t%s\t%d\t%d\t%zu\t%s\t%d\n", name, attribute(calls, CC_MAJOR, device),
-            attribute(calls, CC_MINOR, device), bytes, uuid,
-            attribute(calls, INTEGRATED, device));
-}
-
-static void *open_library(const struct candidates *candidates)
-{
-    for (size_t i = 0; i < candidates->count; i++) {
-        void *library = dlopen(candidates->paths[i], RTLD_NOW | RTLD_LOCAL);
-        if (library != NULL)
-            return library;
-    }
-    return NULL;
-}
-
-/* Writes the real path of the file that has the function: its name has the version. */
-static void write_library(int out_fd, void *function)
-{
-    Dl_info info;
-    if (dladdr(function, &info) == 0 || info.dli_fname == NULL)
-        return;
-    char *real = realpath(info.dli_fname, NULL);
-    dprintf(out_fd, "library\t%s\n", real == NULL ? info.dli_fname : real);
-    free(real);
-}
-
-static int ask_driver(int out_fd, void *context)
-{
-    struct driver_calls calls = {0};
-    int number = 0;
-    unsetenv("CUDA_VISIBLE_DEVICES");
-    void *library = open_library(context);
-    if (library == NULL)
-        return 0;
-    write_library(out_fd, dlsym(library, "cuInit"));
-    if (!load_calls(library, &calls))
-        return 1;
-    if (calls.get_version(&number) == 0) /* works before cuInit */
-        dprintf(out_fd, "driver\t%d\n", number);
-    int result = calls.init(0);
-    dprintf(out_fd, "init\t%d\n", result);
-    if (result == 0 && calls.count(&number) == 0) {
-        for (int i = 0; i < number && i < DEVICES_MAX; i++)
-            write_device(out_fd, &calls, i);
-    }
-    return 0;
-}
-
-/* Adds a file, unless it is a stub of the toolkit: cuInit of a stub fails. */
-static void add_candidate(struct af_probe *probe, struct candidates *candidates,
-                          const char *folder)
-{
-    const char *path = af_path_join(probe->arena, folder, "libcuda.so.1");
-    if (strstr(path, "/stubs/") == NULL && af_file_exists(path) &&
-        candidates->count < CANDIDATES_MAX)
-        candidates->paths[candidates->count++] = path;
-}
-
-/* Adds the names that the loader searches, then folders that it does not search. */
-static void find_candidates(struct af_probe *probe, struct candidates *candidates)
-{
-    static const char *const folders[] = {"/usr/lib/x86_64-linux-gnu",
-                                          "/usr/lib64",
-                                          "/usr/lib/aarch64-linux-gnu",
-                                          "/usr/lib/wsl/lib",
-                                          "/usr/lib64-nvidia",
-                                          "/usr/local/nvidia/lib64",
-                                          "/run/opengl-driver/lib",
-                                          "/usr/local/cuda/compat",
-                                          "/usr/lib/aarch64-linux-gnu/nvidia",
-                                          "/usr/lib/aarch64-linux-gnu/tegra"};
-    const char *rest = af_probe_variable(probe, "LD_LIBRARY_PATH");
-    const char *folder;
-    while ((folder = af_probe_next_folder(probe, &rest, NULL)) != NULL)
-        add_candidate(probe, candidates, folder);
-    if (probe->options->root == NULL)
-        candidates->paths[candidates->count++] = "libcuda.so.1";
-    for (size_t i = 0; i < AF_COUNT(folders); i++)
-        add_candidate(probe, candidates, af_probe_path(probe, folders[i]));
-}
-
-/*
- * Starts the child. It writes lines of words separated by tabs:
- *   library PATH            the real file that was loaded
- *   driver NUMBER           cuDriverGetVersion: 1000 * major + 10 * minor
- *   init NUMBER             result of cuInit; nothing follows unless it is 0
- *   gpu NAME MAJOR MINOR BYTES UUID INTEGRATED
- * and exits with 0. Without a driver library it writes nothing.
- */
-void af_probe_gpu_start(struct af_probe *probe, struct af_child *child)
-{
-    struct candidates candidates = {.count = 0};
-    find_candidates(probe, &candidates);
-    if (candidates.count > 0)
-        af_child_start_fork(ask_driver, &candidates, child, NULL);
-}
-
-/* The first version such as "580.95.05" after "Kernel Module"; other words vary. */
-static const char *version_in_banner(struct af_probe *probe, const char *banner)
-{
-    const char *at = strstr(banner, "Kernel Module");
-    while (at != NULL && *at != '\0') {
-        at += strcspn(at, " \t");
-        at += strspn(at, " \t");
-        size_t len = strspn(at, "0123456789.");
-        if (len > 3 && memchr(at, '.', len) != NULL &&
-            (isspace((unsigned char)at[len]) || at[len] == '\0'))
-            return af_arena_text_n(probe->arena, at, len);
-    }
-    return NULL;
-}
-
-static void read_kernel_driver(struct af_probe *probe)
-{
-    struct af_fact *fact = &probe->machine->driver.kernel_version;
-    const char *module = af_probe_path(probe, "/sys/module/nvidia/version");
-    const char *proc = af_probe_path(probe, "/proc/driver/nvidia/version");
-    const char *version = af_probe_small_text(probe, module);
-    if (version != NULL && version[0] != '\0') {
-        af_fact_text(probe->arena, fact, version, module);
-        return;
-    }
-    const char *banner = af_probe_small_text(probe, proc);
-    version = banner == NULL ? NULL : version_in_banner(probe, banner);
-    if (version != NULL)
-        af_fact_text(probe->arena, fact, version, proc);
-    else if (banner != NULL)
-        af_fact_unknown(probe->arena, fact, "no version in '%s'", proc);
-    else if (af_fact_truth(&probe->machine->platform.wsl) == AF_YES)
-        af_fact_unknown(probe->arena, fact, "WSL keeps the kernel driver on the Windows side");
-    else
-        af_fact_absent(probe->arena, fact,
-                       "no /sys/module/nvidia/version or /proc/driver/nvidia/version");
-}
-
-/* "Model: ..." or "GPU UUID: ..." from the driver's file about a device. */
-static const char *information(struct af_probe *probe, const char *text, const char *key)
-{
-    const char *found = text == NULL ? NULL : strstr(text, key);
-    if (found == NULL)
-        return NULL;
-    found += strlen(key);
-    struct af_span value = af_text_trim((struct af_span){found, strcspn(found, "\n")});
-    return af_arena_text_n(probe->arena, value.data, value.len);
-}
-
-static void add_nvidia(struct af_probe *probe, const char *address, const char *folder,
-                       const char *why)
-{
-    struct af_gpu *gpu =
-        af_machine_row_add(probe->machine, offsetof(struct af_machine, gpus), why);
-    const char *path = af_probe_path(
-        probe,
-        af_arena_format(probe->arena, "/proc/driver/nvidia/gpus/%s/information", address));
-    const char *text = af_probe_small_text(probe, path);
-    if (gpu == NULL)
-        return;
-    af_fact_text(probe->arena, &gpu->vendor, "nvidia", folder);
-    af_fact_text(probe->arena, &gpu->name, information(probe, text, "Model:"), path);
-    af_fact_text(probe->arena, &gpu->uuid, information(probe, text, "GPU UUID:"), path);
-}
-
-static size_t add_nvidia_from_files(struct af_probe *probe, const char *why)
-{
-    const char *bus = af_probe_path(probe, "/sys/bus/pci/devices");
-    const char *const *names;
-    size_t found = 0;
-    size_t count = af_probe_list(probe, bus, &names);
-    for (size_t i = 0; i < count; i++) {
-        const char *folder = af_path_join(probe->arena, bus, names[i]);
-        const char *vendor =
-            af_probe_small_text(probe, af_path_join(probe->arena, folder, "vendor"));
-        if (!af_equal(vendor, "0x10de"))
-            continue;
-        const char *kind =
-            af_probe_small_text(probe, af_path_join(probe->arena, folder, "class"));
-        /* a GPU's audio function is a device, too */
-        if (kind == NULL || !af_starts_with(kind, "0x03"))
-            continue;
-        add_nvidia(probe, names[i], folder, why);
-        found++;
-    }
-    return found;
-}
-
-/*
- * The name for a gfx_target_version: 90402 is gfx942, 110000 is gfx1100. The digits are MMmmss;
- * the step ss is written in hexadecimal.
- */
-static const char *gfx_of(struct af_arena *arena, long number)
-{
-    return af_arena_format(arena, "gfx%ld%ld%lx", number / 10000, number / 100 % 100,
-                           (unsigned long)(number % 100));
-}
-
-static void add_amd_from_files(struct af_probe *probe)
-{
-    const char *info = af_probe_path(probe, "/opt/rocm/.info/version");
-    const char *nodes = af_probe_path(probe, "/sys/class/kfd/kfd/topology/nodes");
-    const char *rocm = af_probe_small_text(probe, info);
-    const char *const *names;
-    if (rocm != NULL)
-        af_fact_text(probe->arena, &probe->machine->driver.rocm, rocm, info);
-    else
-        af_fact_absent(probe->arena, &probe->machine->driver.rocm,
-                       "no /opt/rocm/.info/version");
-    size_t count = af_probe_list(probe, nodes, &names);
-    for (size_t i = 0; i < count; i++) {
-        const char *path = af_arena_format(probe->arena, "%s/%s/properties", nodes, names[i]);
-        const char *text = af_probe_small_text(probe, path);
-        const char *found = text == NULL ? NULL : strstr(text, "gfx_target_version ");
-        long number = found == NULL ? 0 : strtol(strchr(found, ' '), NULL, 10);
-        struct af_gpu *gpu =
-            number < 10000 || number > 999999
-                ? NULL /* the node of a processor has 0 */
-                : af_machine_row_add(probe->machine, offsetof(struct af_machine, gpus),
-                                     "not read for AMD GPUs");
-        if (gpu == NULL)
-            continue;
-        af_fact_text(probe->arena, &gpu->vendor, "amd", path);
-        af_fact_text(probe->arena, &gpu->sm, gfx_of(probe->arena, number), path);
-    }
-}
 
 #define DEFAULT_LIMIT_MS 3000
 #define WORDS_MAX 7
@@ -561,7 +252,7 @@ void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child)
     struct answer answer;
     const char *visible = visible_devices(probe);
     collect(probe, child, &answer);
-    read_kernel_driver(probe);
+    af_probe_gpu_kernel_driver(probe);
     set_user_version(probe, &answer);
     set_cuda_api(probe, &answer);
     bool driver_there = machine->driver.kernel_version.state == AF_FACT_KNOWN ||
@@ -573,12 +264,12 @@ void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child)
         af_machine_gpu_visibility(machine, visible,
                                   visible == NULL ? "CUDA_VISIBLE_DEVICES is not set"
                                                   : "CUDA_VISIBLE_DEVICES");
-    } else if (add_nvidia_from_files(probe, answer.why) > 0) {
+    } else if (af_probe_gpu_nvidia_files(probe, answer.why) > 0) {
         bool refused = answer.init > 0 || !driver_there; /* else it did not answer in time */
         for (size_t i = 0; refused && i < machine->gpus.count; i++)
             af_fact_bool(probe->arena, &machine->gpus.rows[i].visible, false, answer.why);
     }
-    add_amd_from_files(probe);
+    af_probe_gpu_amd_files(probe);
     set_no_devices(probe, &answer);
     if (visible == NULL)
         af_fact_absent(probe->arena, &machine->driver.visible_devices, "environment");

@@ -90,6 +90,20 @@ void af_probe_cached_wheels(struct af_probe *probe);
 void af_probe_gpu_start(struct af_probe *probe, struct af_child *child);
 void af_probe_gpu_finish(struct af_probe *probe, struct af_child *child);
 
+/* Parts of af_probe_gpu_finish() that read files; in gpu_files.c. */
+
+/* Fills driver.kernel_version. */
+void af_probe_gpu_kernel_driver(struct af_probe *probe);
+
+/*
+ * Adds the NVIDIA devices of the PCI bus as GPUs; `why` is the reason why more of their facts
+ * are not known. Returns their number.
+ */
+size_t af_probe_gpu_nvidia_files(struct af_probe *probe, const char *why);
+
+/* Fills driver.rocm and adds AMD's GPUs. */
+void af_probe_gpu_amd_files(struct af_probe *probe);
+
 /* ---- An ELF file of this machine, and the libraries that it needs; in elf_file.c ---- */
 
 struct af_probe_elf {
