@@ -223,6 +223,16 @@ void af_probe_package_read_torch(const struct af_probe *probe, const char *site,
  */
 bool af_probe_package_is_gone(const char *site, const char *info);
 
+/*
+ * Parts of af_probe_package_read_info(). The first reads RECORD in `info`: the compiled
+ * modules; and if it `is_ours`, a package of flash-attn, also which files and libraries are
+ * missing. The other sets these facts to unknown, because of `why`.
+ */
+void af_probe_package_read_record(const struct af_probe *probe, struct af_package *package,
+                                  const char *site, const char *info, bool is_ours);
+void af_probe_package_record_unknown(const struct af_probe *probe, struct af_package *package,
+                                     const char *why);
+
 #define AF_PYVENV_CFG_BYTES_MAX (64u * 1024u)
 #define AF_ABI_FLAGS_BYTES 4
 
