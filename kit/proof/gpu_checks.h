@@ -45,7 +45,7 @@ struct af_proof_gpu_coverage {
 
 /*
  * How `code` covers a GPU of SM `sm`; `kernels` may be NULL. The driver is not considered.
- * Texts are in the arena.
+ * Texts are in the arena. In gpu_cover.c.
  */
 void af_proof_gpu_cover(const struct af_gpu_code *code, const struct af_flash_kernels *kernels,
                         int sm, struct af_arena *arena, struct af_proof_gpu_coverage *out);
