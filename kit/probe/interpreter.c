@@ -1,11 +1,9 @@
 /*
- * interpreter.c: finds an interpreter's binary and its standard library, and reads version and
- * ABI from them. Nothing is run.
+ * interpreter.c: finds an interpreter's binary and its standard library, and reads the ABI from
+ * them; interpreter_version.c reads the version. Nothing is run.
  *
- * The version comes from the binary itself (the symbol Py_Version, since 3.11), else from
- * patchlevel.h, else from the text in the binary. ABI facts come from build-details.json (PEP
- * 739, since 3.14), else from the _sysconfigdata module, which is a plain dict with one entry
- * per line.
+ * ABI facts come from build-details.json (PEP 739, since 3.14), else from the _sysconfigdata
+ * module, which is a plain dict with one entry per line.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +16,6 @@
 
 #define SYSCONFIG_BYTES_MAX (1u * 1024u * 1024u)
 #define DETAILS_BYTES_MAX (256u * 1024u)
-#define PATCHLEVEL_BYTES_MAX (64u * 1024u)
-#define VERSION_BYTES 32
 
 /* Parses "python3.13t", also with a debug "d", into its minor version and flags. */
 static bool parse_library_name(const char *name, int *minor_out, char flags[AF_ABI_FLAGS_BYTES])
@@ -125,108 +121,6 @@ static bool find_stdlib(const struct af_probe *probe, const struct af_dynamic *e
             return true;
     }
     return false;
-}
-
-/* The libpython that the binary needs, in its run path or below its prefix. */
-static const char *find_libpython(const struct af_probe *probe, const struct af_dynamic *elf,
-                                  const struct af_probe_interpreter_files *files)
-{
-    for (size_t i = 0; i < elf->needed_count; i++) {
-        const char *name = elf->needed[i];
-        if (!af_starts_with(name, "libpython3."))
-            continue;
-        const char *run = elf->runpath != NULL ? elf->runpath : elf->rpath;
-        const char *path = NULL;
-        if (run != NULL && run[0] == '/' && strchr(run, ':') == NULL)
-            path = af_path_join(probe->arena, af_probe_path(probe, run), name);
-        if (path == NULL || !af_file_is_regular(path))
-            path = af_arena_format(probe->arena, "%s/%s/%s", files->base_prefix,
-                                   files->platform_folder, name);
-        return path;
-    }
-    return NULL;
-}
-
-/* Reads Py_Version, an unsigned long: 0x030b07f0 is 3.11.7 final 0. */
-static bool version_by_symbol(const struct af_dynamic *elf, char version[VERSION_BYTES])
-{
-    struct af_span bytes;
-    if (!elf->elf.is_little_endian || !af_dynamic_data(elf, "Py_Version", 4, &bytes))
-        return false;
-    const unsigned char *b = (const unsigned char *)bytes.data;
-    unsigned level = b[0] >> 4;
-    int len = snprintf(version, VERSION_BYTES, "%u.%u.%u", b[3], b[2], b[1]);
-    if (level != 0xf && len > 0)
-        snprintf(version + len, VERSION_BYTES - (size_t)len, "%s%u",
-                 level == 0xa   ? "a"
-                 : level == 0xb ? "b"
-                                : "rc",
-                 b[0] & 15u);
-    return b[3] == 3;
-}
-
-/* Finds a text such as "3.9.18" between NULs in .rodata. */
-static bool version_by_text(const struct af_dynamic *elf, int minor,
-                            char version[VERSION_BYTES])
-{
-    struct af_span bytes;
-    char wanted[16];
-    int wanted_len = snprintf(wanted, sizeof wanted, "%c3.%d.", '\0', minor);
-    if (wanted_len < 0 || !af_elf_section_bytes(&elf->elf, ".rodata", &bytes))
-        return false;
-    const char *at = bytes.data;
-    const char *end = bytes.data + bytes.len;
-    while ((at = memmem(at, (size_t)(end - at), wanted, (size_t)wanted_len)) != NULL) {
-        at++;
-        const char *stop = memchr(at, '\0', (size_t)(end - at));
-        size_t len = stop == NULL ? VERSION_BYTES : (size_t)(stop - at);
-        if (len >= VERSION_BYTES)
-            continue;
-        memcpy(version, at, len + 1);
-        if (strspn(version, "0123456789.abrc+") == len)
-            return true;
-    }
-    return false;
-}
-
-/* Reads the line: #define PY_VERSION "3.12.1" */
-static bool version_by_header(const struct af_probe *probe, const char *path,
-                              char version[VERSION_BYTES])
-{
-    struct af_span text;
-    struct af_span line;
-    if (path == NULL ||
-        af_file_read(probe->arena, path, PATCHLEVEL_BYTES_MAX, &text, NULL) != ANYFLASH_OK)
-        return false;
-    while (af_text_line(&text, &line)) {
-        const char *copy = af_arena_text_n(probe->arena, line.data, line.len);
-        if (sscanf(copy, "#define PY_VERSION \"%31[0-9.abrc+]\"", version) == 1)
-            return true;
-    }
-    return false;
-}
-
-/* Finds the version; returns where it was found, or NULL. */
-static const char *find_version(const struct af_probe *probe, const struct af_dynamic *elf,
-                                const struct af_probe_interpreter_files *files,
-                                char version[VERSION_BYTES])
-{
-    struct af_probe_elf library;
-    const char *header = af_arena_format(probe->arena, "%s/include/python3.%d%s/patchlevel.h",
-                                         files->base_prefix, files->minor, files->flags);
-    if (version_by_symbol(elf, version))
-        return files->base_executable;
-    if (version_by_header(probe, header, version))
-        return header;
-    const char *path = find_libpython(probe, elf, files);
-    if (path != NULL && af_probe_elf_open(probe, path, &library, NULL) == ANYFLASH_OK) {
-        bool found = version_by_symbol(&library.dynamic, version) ||
-                     version_by_text(&library.dynamic, files->minor, version);
-        af_probe_elf_close(&library);
-        if (found)
-            return path;
-    }
-    return version_by_text(elf, files->minor, version) ? files->base_executable : NULL;
 }
 
 /* The value of a line "'KEY': 'value'," of a _sysconfigdata module, or NULL. */
@@ -419,7 +313,7 @@ static void read_binary(const struct af_probe *probe, const struct af_dynamic *e
                         struct af_probe_interpreter_files *files)
 {
     struct af_python *python = &probe->machine->python;
-    char version[VERSION_BYTES] = "";
+    char version[AF_PROBE_VERSION_BYTES] = "";
     if (!find_stdlib(probe, elf, files)) {
         files->problem = af_arena_format(probe->arena, "no standard library of '%s' under '%s'",
                                          files->base_executable, files->base_prefix);
@@ -427,7 +321,7 @@ static void read_binary(const struct af_probe *probe, const struct af_dynamic *e
         return;
     }
     find_sysconfig(probe, files); /* also sets the flags */
-    const char *source = find_version(probe, elf, files, version);
+    const char *source = af_probe_interpreter_version(probe, elf, files, version);
     if (source == NULL)
         af_fact_unknown(probe->arena, &python->version, "'%s' does not contain its version",
                         files->base_executable);

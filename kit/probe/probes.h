@@ -235,6 +235,7 @@ void af_probe_package_record_unknown(const struct af_probe *probe, struct af_pac
 
 #define AF_PYVENV_CFG_BYTES_MAX (64u * 1024u)
 #define AF_ABI_FLAGS_BYTES 4
+#define AF_PROBE_VERSION_BYTES 32
 
 /* Texts are in the probe's arena. */
 struct af_environment {
@@ -276,5 +277,15 @@ enum anyflash_status af_environment_choose(const struct af_probe *probe,
 void af_probe_interpreter_probe(const struct af_probe *probe,
                                 const struct af_environment *environment,
                                 struct af_probe_interpreter_files *files_out);
+
+/*
+ * Part of af_probe_interpreter_probe(): writes the interpreter's version, such as "3.12.1", to
+ * `version`. `elf` is the open files->base_executable; prefix, minor version and flags in
+ * `files` must be known. Returns the path of the file it was found in, or NULL.
+ */
+const char *af_probe_interpreter_version(const struct af_probe *probe,
+                                         const struct af_dynamic *elf,
+                                         const struct af_probe_interpreter_files *files,
+                                         char version[AF_PROBE_VERSION_BYTES]);
 
 #endif
