@@ -3,11 +3,10 @@
  * std::string, the CUDA runtime, the memory layout of torch's objects. A file that does not use
  * torch passes these checks. torch_needs.c and torch_dating.c find out what they are based on.
  */
-#include "kit/proof/proof_torch.h"
-
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/proof/proof_draft.h"
 
 /*
  * Generations of af_tables.torch whose objects have the same layout though they differ

@@ -1,7 +1,7 @@
 /*
  * proof_torch.h: what the undefined symbols of an extension say about it: whether it uses
  * torch's C++ objects, which std::string ABI it was compiled with, and which torch it was built
- * for. Then the checks of what both must agree on. Private to the proof.
+ * for. The checks of proof_torch.c go by that. Private to the proof.
  */
 #ifndef AF_KIT_PROOF_PROOF_TORCH_H
 #define AF_KIT_PROOF_PROOF_TORCH_H
@@ -56,26 +56,5 @@ void af_built_for_make(const struct af_binary *binary,
  */
 uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
                                 const struct af_binary *binary);
-
-/* A proof in progress: its inputs and the checks made so far. */
-struct af_proof_draft {
-    const struct af_proof_question *question;
-    struct af_arena *arena;
-    struct af_proof_symbol_needs wants;
-    struct af_built_for built_for;
-    struct af_proof *proof;
-    struct af_proof_check *checks; /* by id */
-    /* NO: registering its operators aborts the process; UNKNOWN: that is possible */
-    enum af_answer registers;
-};
-
-/* Sets the check's answer and its evidence, formatted into the arena. */
-void af_proof_set(struct af_proof_draft *draft, enum af_proof_check_id id,
-                  enum af_answer answer, const char *format, ...) AF_PRINTF(4, 5);
-
-/* The three checks of proof_torch.c; check_layout also sets draft->registers. */
-void af_prove_cxx_abi(struct af_proof_draft *draft);
-void af_prove_cuda_runtime(struct af_proof_draft *draft);
-void af_prove_layout(struct af_proof_draft *draft);
 
 #endif
