@@ -54,7 +54,7 @@ enum anyflash_status af_stage_locate(struct af_stage *stage, const char *require
 
 /*
  * Finds the site folder (stage->fresh) and compares every distribution in it with
- * its RECORD. Fails with DATA.
+ * its RECORD. Fails with DATA. In stage_check.c.
  */
 enum anyflash_status af_stage_check(struct af_stage *stage, struct anyflash_error *err);
 
