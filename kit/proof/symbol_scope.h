@@ -114,7 +114,7 @@ struct af_unresolved {
 
 #define AF_UNRESOLVED_MAX 64u
 
-/* What dlopen() of one extension finds. Arrays are in the arena of the call. */
+/* What dlopen() of one extension finds (scope_load.c). Arrays are in the call's arena. */
 struct af_load {
     /* libraries in the order of symbol lookup; the first definition is used */
     const struct af_library *const *order;
