@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "kit/base/shell.h"
-#include "kit/base/text.h"
 
 /* `inspect` takes the environment as --against, and no version of Python for it. */
 const char *af_run_command(const struct af_run *run, const char *command, const char *word)

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "kit/base/text.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 

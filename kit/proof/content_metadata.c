@@ -5,7 +5,6 @@
  */
 #include "kit/proof/wheel_content.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "kit/base/text.h"

@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "kit/base/text.h"
 #include "kit/fit/gpu_targets.h"
 #include "kit/proof/gpu_checks.h"
 
