@@ -59,6 +59,22 @@ void af_plan_prepare(struct af_builder *builder);
 /* Puts anyflash's own Python package into the target; with `stand_in`, as flash_attn, too. */
 void af_plan_package(struct af_builder *builder, bool stand_in);
 
+/* The steps that install the wheel of the builder's rung (wheel_steps.c). */
+void af_plan_wheel(struct af_builder *builder);
+
+/* The steps that change torch as the builder's rung says, and then install its wheel. */
+void af_plan_torch(struct af_builder *builder);
+
+/*
+ * The steps that install this wheel, then the requirements in `missing`, and check that
+ * `module` (NULL: none) loads.
+ */
+void af_plan_named_wheel(struct af_builder *builder, const struct af_step_wheel *wheel,
+                         const char *module, const char *const *missing, size_t count);
+
+/* Runs code that shows whether the package works; `module` as in struct af_step, or NULL. */
+void af_plan_try(struct af_builder *builder, const char *code, const char *module);
+
 /*
  * The steps without flash-attn: torch's own kernels or the engine, through
  * anyflash's Python package where it runs.
