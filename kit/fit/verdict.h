@@ -112,10 +112,10 @@ void af_rule_python(struct af_fit_wheel_check *check);
 void af_rule_torch(struct af_fit_wheel_check *check); /* rules_torch.c */
 void af_rule_cuda(struct af_fit_wheel_check *check);
 void af_rule_abi(struct af_fit_wheel_check *check);
-void af_rule_system(struct af_fit_wheel_check *check);
+void af_rule_system(struct af_fit_wheel_check *check); /* rules_platform.c */
 void af_rule_driver(struct af_fit_wheel_check *check);
 void af_rule_peers(struct af_fit_wheel_check *check);
-void af_rule_gpu(struct af_fit_wheel_check *check);
+void af_rule_gpu(struct af_fit_wheel_check *check); /* rules_gpu.c */
 
 /* Whether nothing but unknown facts of the machine speaks against the wheel. */
 bool af_candidate_fits_but_for_facts(const struct af_candidate *candidate);
