@@ -1,25 +1,15 @@
 /*
- * python_imports.c: the tokens of Python, its blocks by indentation, and the imports in them.
+ * python_imports.c: the blocks of a Python source by indentation, and the imports in them;
+ * python_tokens.c reads its tokens.
  */
 #include "kit/project/project_asks.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/project/python_tokens.h"
 
 #define BLOCKS_MAX 64
-#define TAB_COLUMNS 8
-
-enum token_kind { END, LINE_END, NAME, STRING, MARK };
-
-struct token {
-    enum token_kind kind;
-    struct af_span text; /* of a string: without prefix and quotes */
-    size_t start;
-    size_t end;
-    size_t line;
-};
 
 enum block_kind { TRY, EXCEPT, CONDITION, FUNCTION, OTHER };
 
@@ -37,14 +27,7 @@ struct block {
 
 struct reader {
     struct af_arena *arena;
-    struct af_span text;
-    size_t at;
-    size_t line;
-    size_t depth;  /* of brackets */
-    bool is_fresh; /* at the start of a logical line */
-    size_t indent; /* of the logical line */
-    struct token token;
-    size_t token_count; /* of the logical line */
+    struct af_project_tokens tokens;
     struct block blocks[BLOCKS_MAX];
     size_t block_count;
     struct af_import_statement head; /* before the first */
@@ -57,147 +40,22 @@ struct reader {
     struct af_import_facts *facts;
 };
 
-static char peek(const struct reader *reader, size_t ahead)
-{
-    size_t at = reader->at + ahead;
-    return at < reader->text.len ? reader->text.data[at] : '\0';
-}
-
-static bool is_name_letter(char letter)
-{
-    return isalnum((unsigned char)letter) || letter == '_' || (unsigned char)letter >= 0x80;
-}
-
-/* Steps over one byte. */
-static void step(struct reader *reader)
-{
-    reader->line += reader->text.data[reader->at++] == '\n';
-}
-
-static void skip_comment(struct reader *reader)
-{
-    while (reader->at < reader->text.len && peek(reader, 0) != '\n')
-        reader->at++;
-}
-
-/* Steps over blank lines, and measures the indentation of the line that follows. */
-static void start_line(struct reader *reader)
-{
-    size_t column = 0;
-    for (; reader->at < reader->text.len; step(reader)) {
-        char letter = peek(reader, 0);
-        if (letter == '#')
-            skip_comment(reader);
-        letter = peek(reader, 0);
-        if (letter == '\n')
-            column = 0;
-        else if (letter == '\t')
-            column += TAB_COLUMNS - column % TAB_COLUMNS;
-        else if (letter == ' ')
-            column++;
-        else if (letter != '\r' && letter != '\f')
-            break;
-        if (reader->at == reader->text.len)
-            break;
-    }
-    reader->indent = column;
-    reader->is_fresh = false;
-    reader->token_count = 0;
-}
-
-/* Steps over blanks, comments, and line ends that do not end a logical line. */
-static void skip_blanks(struct reader *reader)
-{
-    while (reader->at < reader->text.len) {
-        char letter = peek(reader, 0);
-        size_t joined = letter != '\\'                                       ? 0
-                        : peek(reader, 1) == '\n'                            ? 2
-                        : peek(reader, 1) == '\r' && peek(reader, 2) == '\n' ? 3
-                                                                             : 0;
-        if (letter == '#')
-            skip_comment(reader);
-        else if (joined > 0)
-            for (; joined > 0; joined--)
-                step(reader);
-        else if (letter == ' ' || letter == '\t' || letter == '\r' || letter == '\f' ||
-                 (letter == '\n' && reader->depth > 0))
-            step(reader);
-        else
-            return;
-    }
-}
-
-/* A string whose first quote is next. Without the last one it ends with its line or file. */
-static void read_string(struct reader *reader)
-{
-    char quote = peek(reader, 0);
-    size_t quotes = peek(reader, 1) == quote && peek(reader, 2) == quote ? 3 : 1;
-    reader->at += quotes;
-    size_t start = reader->at, found = 0;
-    while (reader->at < reader->text.len && found < quotes) {
-        char letter = peek(reader, 0);
-        if (letter == '\n' && quotes == 1)
-            break;
-        found = letter == quote ? found + 1 : 0;
-        if (letter == '\\' && reader->at + 1 < reader->text.len)
-            step(reader);
-        step(reader);
-    }
-    reader->token.kind = STRING;
-    reader->token.text = (struct af_span){reader->text.data + start,
-                                          reader->at - start - (found == quotes ? quotes : 0)};
-}
-
-static bool is_string_prefix(struct af_span name)
-{
-    for (size_t i = 0; i < name.len; i++)
-        if (strchr("rRbBuUfFtT", name.data[i]) == NULL)
-            return false;
-    return name.len <= 2;
-}
-
-static void read_name(struct reader *reader)
-{
-    size_t start = reader->at;
-    while (reader->at < reader->text.len && is_name_letter(peek(reader, 0)))
-        reader->at++;
-    struct af_span name = {reader->text.data + start, reader->at - start};
-    char next = peek(reader, 0);
-    if ((next == '"' || next == '\'') && is_string_prefix(name)) {
-        read_string(reader);
-        return;
-    }
-    reader->token.kind = NAME;
-    reader->token.text = name;
-}
-
-static void read_mark(struct reader *reader)
-{
-    char mark = peek(reader, 0);
-    reader->token.kind = mark == '\n' ? LINE_END : MARK;
-    reader->token.text = (struct af_span){reader->text.data + reader->at, 1};
-    step(reader);
-    if (mark == '(' || mark == '[' || mark == '{')
-        reader->depth++;
-    else if ((mark == ')' || mark == ']' || mark == '}') && reader->depth > 0)
-        reader->depth--;
-    reader->is_fresh = mark == '\n';
-}
-
 static bool is_mark(const struct reader *reader, char mark)
 {
-    return reader->token.kind == MARK && reader->token.text.data[0] == mark;
+    return reader->tokens.token.kind == AF_PROJECT_TOKEN_MARK &&
+           reader->tokens.token.text.data[0] == mark;
 }
 
 static bool is_word(const struct reader *reader, const char *word)
 {
-    return reader->token.kind == NAME && af_text_span_equal(reader->token.text, word);
+    return reader->tokens.token.kind == AF_PROJECT_TOKEN_NAME &&
+           af_text_span_equal(reader->tokens.token.text, word);
 }
 
 static void add_string(struct reader *reader)
 {
     struct af_import_string *string = af_arena_alloc(reader->arena, sizeof *string);
-    *string = (struct af_import_string){reader->token.text, NULL};
+    *string = (struct af_import_string){reader->tokens.token.text, NULL};
     *reader->next_string = string;
     reader->next_string = &string->next;
 }
@@ -228,22 +86,22 @@ static bool starts_requires(const struct reader *reader)
 /* Facts that one token states, wherever it is. */
 static void note_token(struct reader *reader)
 {
-    const struct token *token = &reader->token;
-    if (token->kind == NAME || token->kind == STRING)
+    const struct af_project_token *token = &reader->tokens.token;
+    if (token->kind == AF_PROJECT_TOKEN_NAME || token->kind == AF_PROJECT_TOKEN_STRING)
         reader->facts->mentions |=
             token->text.len >= 10 && (af_text_span_has_fold(token->text, "flash_attn") ||
                                       af_text_span_has_fold(token->text, "flash_attention"));
-    if (reader->depth < reader->requires_depth)
+    if (reader->tokens.depth < reader->requires_depth)
         reader->requires_depth = 0;
-    if (token->kind == STRING && reader->requires_depth > 0)
+    if (token->kind == AF_PROJECT_TOKEN_STRING && reader->requires_depth > 0)
         add_string(reader);
     if (starts_requires(reader))
-        reader->requires_depth = reader->depth;
-    if (token->kind == STRING && reader->is_assigned &&
+        reader->requires_depth = reader->tokens.depth;
+    if (token->kind == AF_PROJECT_TOKEN_STRING && reader->is_assigned &&
         af_text_span_equal(reader->name, "python_requires"))
         reader->facts->python_requires = token->text;
     reader->is_assigned = is_mark(reader, '=');
-    if (token->kind == NAME) {
+    if (token->kind == AF_PROJECT_TOKEN_NAME) {
         reader->name = token->text;
     } else if (is_mark(reader, '.')) {
         reader->owner = reader->name;
@@ -254,30 +112,16 @@ static void note_token(struct reader *reader)
 
 static void next(struct reader *reader)
 {
-    if (reader->is_fresh)
-        start_line(reader);
-    skip_blanks(reader);
-    reader->token =
-        (struct token){.kind = END, .start = reader->at, .line = reader->line, .text = {"", 0}};
-    char letter = peek(reader, 0);
-    if (reader->at < reader->text.len && (letter == '"' || letter == '\''))
-        read_string(reader);
-    else if (reader->at < reader->text.len && is_name_letter(letter))
-        read_name(reader);
-    else if (reader->at < reader->text.len)
-        read_mark(reader);
-    reader->token.end = reader->at;
-    reader->token_count++;
+    af_project_tokens_next(&reader->tokens);
     note_token(reader);
 }
 
 static bool at_end(const struct reader *reader)
 {
-    return reader->token.kind == END || reader->token.kind == LINE_END ||
-           (is_mark(reader, ';') && reader->depth == 0);
+    return reader->tokens.token.kind == AF_PROJECT_TOKEN_END ||
+           reader->tokens.token.kind == AF_PROJECT_TOKEN_LINE_END ||
+           (is_mark(reader, ';') && reader->tokens.depth == 0);
 }
-
-/* ---- blocks ---- */
 
 /* The handler is complete: if it goes on without the import, its imports are guarded. */
 static void close_block(struct block *block)
@@ -315,7 +159,8 @@ static void open_block(struct reader *reader, struct block block)
 static void read_catching(struct reader *reader, struct block *block)
 {
     bool is_bare = true, is_wide = false, is_narrow = false;
-    for (; !at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0); next(reader)) {
+    for (; !at_end(reader) && !(is_mark(reader, ':') && reader->tokens.depth == 0);
+         next(reader)) {
         is_bare = false;
         is_narrow |= is_word(reader, "ModuleNotFoundError");
         is_wide |= is_word(reader, "ImportError") || is_word(reader, "Exception") ||
@@ -328,14 +173,15 @@ static void read_catching(struct reader *reader, struct block *block)
 /* "except", "finally" and "else" belong to the block of the same indentation before them. */
 static struct block block_after(struct reader *reader, const char *word)
 {
-    struct block block = {.kind = OTHER, .indent = reader->indent};
+    struct block block = {.kind = OTHER, .indent = reader->tokens.indent};
     struct block *top =
         reader->block_count == 0 ? NULL : &reader->blocks[reader->block_count - 1];
-    if (top == NULL || top->indent != reader->indent)
+    if (top == NULL || top->indent != reader->tokens.indent)
         return block;
     bool is_try = top->kind == TRY || top->kind == EXCEPT;
     if (strcmp(word, "except") == 0 && is_try) {
-        block = (struct block){.kind = EXCEPT, .indent = reader->indent, .before = top->before};
+        block = (struct block){
+            .kind = EXCEPT, .indent = reader->tokens.indent, .before = top->before};
         block.last = top->kind == TRY ? reader->last_import : top->last;
         if (top->kind == EXCEPT && top->catches && !top->is_narrow)
             block.before = block.last; /* the handler above gets what they raise */
@@ -350,7 +196,8 @@ static struct block block_after(struct reader *reader, const char *word)
 static enum block_kind with_kind(struct reader *reader)
 {
     bool suppresses = false, catches = false;
-    for (; !at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0); next(reader)) {
+    for (; !at_end(reader) && !(is_mark(reader, ':') && reader->tokens.depth == 0);
+         next(reader)) {
         suppresses |= is_word(reader, "suppress");
         catches |= is_word(reader, "ImportError") || is_word(reader, "Exception") ||
                    is_word(reader, "ModuleNotFoundError");
@@ -376,7 +223,7 @@ static bool read_header(struct reader *reader)
     if (row == AF_COUNT(headers))
         return false;
     const char *word = headers[row].word;
-    struct block block = {.kind = headers[row].kind, .indent = reader->indent};
+    struct block block = {.kind = headers[row].kind, .indent = reader->tokens.indent};
     next(reader);
     if (strcmp(word, "with") == 0)
         block.kind = with_kind(reader);
@@ -385,14 +232,12 @@ static bool read_header(struct reader *reader)
         block = block_after(reader, word);
     if (block.kind == TRY)
         block.before = block.last = reader->last_import;
-    while (!at_end(reader) && !(is_mark(reader, ':') && reader->depth == 0))
+    while (!at_end(reader) && !(is_mark(reader, ':') && reader->tokens.depth == 0))
         next(reader);
-    close_blocks(reader, reader->indent);
+    close_blocks(reader, reader->tokens.indent);
     open_block(reader, block);
     return is_mark(reader, ':');
 }
-
-/* ---- statements ---- */
 
 static enum af_import_guard guard_of(const struct reader *reader)
 {
@@ -417,21 +262,21 @@ static bool is_flash_attn(struct af_span module)
 /* A dotted name. */
 static struct af_span read_module(struct reader *reader)
 {
-    size_t start = reader->token.start, end = start;
-    while (reader->token.kind == NAME || is_mark(reader, '.')) {
+    size_t start = reader->tokens.token.start, end = start;
+    while (reader->tokens.token.kind == AF_PROJECT_TOKEN_NAME || is_mark(reader, '.')) {
         if (is_word(reader, "import") || is_word(reader, "as"))
             break;
-        end = reader->token.end;
+        end = reader->tokens.token.end;
         next(reader);
     }
-    return (struct af_span){reader->text.data + start, end - start};
+    return (struct af_span){reader->tokens.text.data + start, end - start};
 }
 
 static void add_import(struct reader *reader, struct af_import_statement made)
 {
     struct af_import_statement *import = af_arena_alloc(reader->arena, sizeof *import);
     made.guard = guard_of(reader);
-    made.indent = reader->indent;
+    made.indent = reader->tokens.indent;
     *import = made;
     reader->last_import->next = import;
     reader->last_import = import;
@@ -441,10 +286,10 @@ static void add_import(struct reader *reader, struct af_import_statement made)
 static void read_import(struct reader *reader)
 {
     bool is_from = is_word(reader, "from");
-    struct af_import_statement import = {.start = reader->token.start,
-                                         .end = reader->token.end,
-                                         .line = reader->token.line,
-                                         .is_alone = reader->token_count == 1};
+    struct af_import_statement import = {.start = reader->tokens.token.start,
+                                         .end = reader->tokens.token.end,
+                                         .line = reader->tokens.token.line,
+                                         .is_alone = reader->tokens.token_count == 1};
     next(reader);
     if (is_from) {
         import.module = read_module(reader);
@@ -455,19 +300,19 @@ static void read_import(struct reader *reader)
         if (is_mark(reader, '('))
             next(reader);
     }
-    size_t start = reader->token.start, end = start;
+    size_t start = reader->tokens.token.start, end = start;
     while (!at_end(reader)) {
         struct af_span module = read_module(reader);
         import.is_flash_attn |= !is_from && is_flash_attn(module);
         if (module.len > 0)
-            end = (size_t)(module.data - reader->text.data) + module.len;
+            end = (size_t)(module.data - reader->tokens.text.data) + module.len;
         import.end = end > import.end ? end : import.end;
         if (at_end(reader))
             break;
-        import.end = reader->token.end;
+        import.end = reader->tokens.token.end;
         next(reader);
     }
-    import.names = (struct af_span){reader->text.data + start, end - start};
+    import.names = (struct af_span){reader->tokens.text.data + start, end - start};
     import.is_alone = import.is_alone && !is_mark(reader, ';');
     add_import(reader, import);
 }
@@ -477,12 +322,12 @@ static bool leaves(const struct reader *reader)
 {
     static const char *const words[] = {"raise",    "exit",     "quit",
                                         "sys.exit", "os._exit", "os.abort"};
-    const char *at = reader->text.data + reader->token.start;
-    const size_t len = reader->text.len - reader->token.start;
+    const char *at = reader->tokens.text.data + reader->tokens.token.start;
+    const size_t len = reader->tokens.text.len - reader->tokens.token.start;
     for (size_t i = 0; i < AF_COUNT(words); i++) {
         const size_t end = strlen(words[i]);
         if (len >= end && memcmp(at, words[i], end) == 0 &&
-            (len == end || !is_name_letter(at[end])))
+            (len == end || !af_project_token_is_letter(at[end])))
             return true;
     }
     return false;
@@ -510,10 +355,11 @@ static void read_line(struct reader *reader)
 {
     bool continues = is_word(reader, "except") || is_word(reader, "finally") ||
                      is_word(reader, "else") || is_word(reader, "elif");
-    close_blocks(reader, reader->indent + continues);
+    close_blocks(reader, reader->tokens.indent + continues);
     if (read_header(reader))
         next(reader);
-    while (reader->token.kind != LINE_END && reader->token.kind != END) {
+    while (reader->tokens.token.kind != AF_PROJECT_TOKEN_LINE_END &&
+           reader->tokens.token.kind != AF_PROJECT_TOKEN_END) {
         read_statement(reader);
         if (is_mark(reader, ';'))
             next(reader);
@@ -524,17 +370,15 @@ void af_imports_of_python(struct af_arena *arena, struct af_span text,
                           struct af_import_facts *facts_out)
 {
     struct reader reader = {.arena = arena,
-                            .text = text,
-                            .line = 1,
-                            .is_fresh = true,
+                            .tokens = {.text = text, .line = 1, .is_fresh = true},
                             .facts = facts_out,
                             .next_string = &facts_out->install_requires};
     *facts_out = (struct af_import_facts){0};
     reader.last_import = &reader.head;
     next(&reader);
-    while (reader.token.kind != END) {
+    while (reader.tokens.token.kind != AF_PROJECT_TOKEN_END) {
         read_line(&reader);
-        if (reader.token.kind != END)
+        if (reader.tokens.token.kind != AF_PROJECT_TOKEN_END)
             next(&reader);
     }
     close_blocks(&reader, 0);
