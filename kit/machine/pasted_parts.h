@@ -92,4 +92,23 @@ const char *af_pasted_package_name(size_t index);
 /* Bytes of the version at the start of `text`: "2.4.0+cu121" of "2.4.0+cu121 (True)". */
 size_t af_pasted_version_len(const char *text);
 
+/* Below: shared by pasted_prose.c and pasted_system.c. `lower` is a line in lower case. */
+
+/*
+ * The first of the words, separated by '|', that begins in `text`, not in the middle of a word;
+ * or NULL.
+ */
+const char *af_pasted_find_word(const char *text, const char *words, size_t *len_out);
+bool af_pasted_has_word(const char *text, const char *words);
+
+/* Skips what may stand between a product and its version, also in other scripts. */
+const char *af_pasted_skip_between(const char *at);
+
+/* Records the systems of which the line has traces. */
+void af_pasted_take_traces(struct af_pasted_reader *reader, const char *line,
+                           const char *lower);
+
+/* "pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel": records what its tag states. */
+bool af_pasted_take_image(struct af_pasted_reader *reader, const char *lower);
+
 #endif

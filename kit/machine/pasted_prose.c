@@ -1,8 +1,8 @@
 /*
  * pasted_prose.c: facts that stand anywhere in a line, whoever wrote it: a version beside the
- * name of its product ("torch 2.6", "pytorch:2.6.0-cuda12.6"), a GPU by its product name, a
- * system by its traces (paths, compilers, prompts). They count only where the readers of known
- * forms found nothing.
+ * name of its product ("torch 2.6", "pytorch:2.6.0-cuda12.6"), a GPU by its product name. They
+ * count only where the readers of known forms found nothing. pasted_system.c has the traces of
+ * systems and the names of container images.
  */
 #include "kit/formats/version.h"
 #include "kit/machine/pasted_parts.h"
@@ -24,7 +24,7 @@ struct place {
 
 /* The first of the words, separated by '|', that begins in `text`, not in the middle of a word;
    or NULL. */
-static const char *find_word(const char *text, const char *words, size_t *len_out)
+const char *af_pasted_find_word(const char *text, const char *words, size_t *len_out)
 {
     for (const char *word = words; *word != '\0';) {
         size_t len = strcspn(word, "|");
@@ -43,10 +43,10 @@ static const char *find_word(const char *text, const char *words, size_t *len_ou
     return NULL;
 }
 
-static bool has_word(const char *text, const char *words)
+bool af_pasted_has_word(const char *text, const char *words)
 {
     size_t unused;
-    return find_word(text, words, &unused) != NULL;
+    return af_pasted_find_word(text, words, &unused) != NULL;
 }
 
 /* The word before offset `at`, without the blank or dash between; its length. */
@@ -77,7 +77,8 @@ static bool is_general(const char *lower)
     static const char advice[] =
         "require|at least|minimum|newer|or later|higher|above|recommend|tested|benchmark|"
         "support|compatib|e.g.|for example|\xE4\xBB\xA5\xE4\xB8\x8A"; /* "and above" */
-    return has_word(lower, commands) || (strchr(lower, '?') == NULL && has_word(lower, advice));
+    return af_pasted_has_word(lower, commands) ||
+           (strchr(lower, '?') == NULL && af_pasted_has_word(lower, advice));
 }
 
 static const struct product {
@@ -110,7 +111,7 @@ static size_t clause_mark_len(const char *at)
 }
 
 /* What may stand between a product and its version, also in other scripts. */
-static const char *skip_between(const char *at)
+const char *af_pasted_skip_between(const char *at)
 {
     static const char words[] = "version|ver|is|build|was|i|am|have|use|using|in|der|ist";
     static const char blanks[] = " :='\"(*_-\\";
@@ -197,7 +198,7 @@ static bool take_version(struct af_pasted_reader *reader, const struct place *pl
         if (len == 2 && word[len + strspn(word + len, "0123456789")] != '.' &&
             af_pasted_take_tag(reader, word + len))
             return true;
-        const char *version = skip_between(word + len);
+        const char *version = af_pasted_skip_between(word + len);
         size_t version_bytes = version_len(product, version);
         if (version_bytes == 0 || is_range(version, version_bytes) ||
             follows(place->lower, place->at, not_mine) ||
@@ -219,8 +220,9 @@ static bool take_version(struct af_pasted_reader *reader, const struct place *pl
 /* Words that show that a short name such as "L4" means a GPU. */
 static bool is_about_machine(const char *lower)
 {
-    return has_word(lower, "nvidia|gpu|tesla|cuda|torch|pytorch|vram|driver|gb|colab|jetson|"
-                           "python|windows|linux|ubuntu|flash");
+    return af_pasted_has_word(lower,
+                              "nvidia|gpu|tesla|cuda|torch|pytorch|vram|driver|gb|colab|jetson|"
+                              "python|windows|linux|ubuntu|flash");
 }
 
 /* "4090" is an RTX 4090 after a word such as "my", or before "Ti", but not before a unit. */
@@ -363,136 +365,11 @@ static size_t take_gpu(struct af_pasted_reader *reader, const struct place *plac
     return len;
 }
 
-/* What only one system prints, as it is written; and words, in lower case, that people may also
-   use of other machines. */
-static const struct {
-    const char *os;
-    const char *prints;
-    const char *words;
-} traces[] = {
-    {"wsl", "microsoft-standard|:/mnt/c/|WSL", ""},
-    {"windows",
-     "[MSC v.|WDDM|win_amd64|win32|vc14_runtime|vs2015_runtime|python.exe|.dll|:\\|"
-     "DLL load failed|win-amd64|lib.win-|temp.win-|WinError ",
-     "windows|win10|win11|win 10|win 11|powershell"},
-    {"linux",
-     "[GCC |manylinux|linux_x86_64|linux-gnu|/usr/lib|/home/|:~|nvidia-cuda-runtime-cu|"
-     "cannot open shared object|.so: undefined symbol|/lib.linux-|/temp.linux-",
-     "ubuntu|debian|fedora|centos|rocky|colab|kaggle|jetpack|linux|pop os|docker"},
-    {"macos", /* "C:/Users/" and "/c/Users/" are Windows */
-     "Darwin|macosx|-apple-darwin|/Applications/|/private/var/|/opt/homebrew/|\"/Users/| "
-     "/Users/"
-     "|'/Users/|(/Users/|[/Users/|=/Users/|`/Users/|///Users/",
-     "macos|macbook"},
-};
-
-/* "Ubuntu-22.04", "JetPack 6": a Linux system with its release. */
-static void take_release(struct af_pasted_reader *reader, const char *word, size_t len)
-{
-    char text[32];
-    const char *digits = skip_between(word + len);
-    size_t digits_len = strspn(digits, "0123456789.");
-    bool other = digits_len > 8 || digits[digits_len] == '-' || /* a package's version */
-                 isalnum((unsigned char)digits[digits_len]);
-    snprintf(text, sizeof text, "%.*s %.*s", (int)len, word, other ? 0 : (int)digits_len,
-             digits);
-    af_pasted_take(reader, AF_PASTED_OS, text, strlen(text));
-}
-
-static void take_traces(struct af_pasted_reader *reader, const char *line, const char *lower)
-{
-    const char *wheel =
-        strstr(lower, "flash_attn-"); /* made for a system, which may be another */
-    bool names_wheel = wheel != NULL && strstr(wheel, ".whl") != NULL;
-    for (size_t i = 0; i < AF_COUNT(traces); i++) {
-        size_t len;
-        const char *os = i == 0 ? "linux" : traces[i].os;
-        const char *word = find_word(lower, traces[i].words, &len);
-        bool printed =
-            !names_wheel && (has_word(line, traces[i].prints) ||
-                             (i == 3 && strncmp(line, "/Users/", strlen("/Users/")) == 0));
-        bool host = i == 1 && reader->values[AF_PASTED_WSL].text != NULL; /* WSL's Windows */
-        if ((!printed && word == NULL) || host)
-            continue;
-        af_pasted_take(reader, printed ? AF_PASTED_TRACE : AF_PASTED_SYSTEM_WORD, os,
-                       strlen(os));
-        if (i == 0)
-            af_pasted_take(reader, AF_PASTED_WSL, "true", 4);
-        else if (i == 2 && word != NULL && !has_word(word, "linux|pop os|docker"))
-            take_release(reader, word, len);
-    }
-}
-
-/* Container images, and what the version at the start of their tags belongs to. */
-static const struct {
-    const char *repository;
-    enum af_pasted_fact bare;
-} images[] = {
-    {"pytorch/pytorch:", AF_PASTED_TORCH},
-    {"rocm/pytorch:", AF_PASTED_TORCH},
-    {"nvidia/cuda:", AF_PASTED_TOOLKIT},
-    {"nvcr.io/nvidia/pytorch:", AF_PASTED_FACT_COUNT},
-};
-
-static const struct {
-    const char *start;
-    enum af_pasted_fact fact;
-} tag_parts[] = {{"cuda", AF_PASTED_TORCH_CUDA}, {"rocm", AF_PASTED_TORCH_HIP},
-                 {"py", AF_PASTED_PYTHON},       {"ubuntu", AF_PASTED_OS},
-                 {"rockylinux", AF_PASTED_OS},   {"", AF_PASTED_FACT_COUNT}};
-
-/* One part of a tag: "2.6.0", "cuda12.4", "ubuntu22.04"; `devel` images have the toolkit. */
-static void take_part(struct af_pasted_reader *reader, const char *part, size_t len,
-                      enum af_pasted_fact bare, bool devel)
-{
-    char os[48];
-    size_t i = 0;
-    while (!af_starts_with(part, tag_parts[i].start))
-        i++;
-    const char *version = part + strlen(tag_parts[i].start);
-    size_t version_bytes = (size_t)(part + len - version);
-    enum af_pasted_fact fact = tag_parts[i].start[0] == '\0' ? bare : tag_parts[i].fact;
-    if (strspn(version, "0123456789.") < version_bytes ||
-        (fact != AF_PASTED_OS && memchr(version, '.', version_bytes) == NULL))
-        return;
-    if (fact == AF_PASTED_OS) {
-        snprintf(os, sizeof os, "docker %.*s", (int)len, part);
-        af_pasted_take(reader, fact, os, strlen(os));
-    } else if (fact != AF_PASTED_FACT_COUNT && (fact != AF_PASTED_TOOLKIT || devel)) {
-        af_pasted_take(reader, fact, version, version_bytes);
-    }
-    if (fact == AF_PASTED_TORCH_CUDA && devel)
-        af_pasted_take(reader, AF_PASTED_TOOLKIT, version, version_bytes);
-}
-
-/* "pytorch/pytorch:2.6.0-cuda12.4-cudnn9-devel", "nvidia/cuda:12.4.1-devel-ubuntu22.04" */
-static bool take_image(struct af_pasted_reader *reader, const char *lower)
-{
-    bool any = false;
-    for (size_t i = 0; i < AF_COUNT(images); i++) {
-        const char *tag = strstr(lower, images[i].repository);
-        if (tag == NULL)
-            continue;
-        any = true;
-        tag += strlen(images[i].repository);
-        size_t len = strcspn(tag, " '\",)");
-        char text[96];
-        snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : 0), tag);
-        for (const char *part = text; *part != '\0'; part += len + (part[len] != '\0')) {
-            len = strcspn(part, "-_");
-            take_part(reader, part, len, images[i].bare, strstr(text, "devel") != NULL);
-        }
-    }
-    if (any)
-        af_pasted_take(reader, AF_PASTED_OS, "docker", 6);
-    return any;
-}
-
 /* Reads the place's clause, which ends at `end`. */
 static bool take_clause(struct af_pasted_reader *reader, struct place *place, size_t end)
 {
     const char *line = place->line;
-    bool any = take_image(reader, place->lower + place->at);
+    bool any = af_pasted_take_image(reader, place->lower + place->at);
     for (; place->at < end; place->at++) {
         size_t at = place->at;
         bool wide = (unsigned char)line[at] >= 0xC0;
@@ -532,6 +409,6 @@ bool af_pasted_prose_line(struct af_pasted_reader *reader, const char *line, boo
         }
         lower[end] = after;
     }
-    take_traces(reader, line, lower);
+    af_pasted_take_traces(reader, line, lower);
     return any;
 }
