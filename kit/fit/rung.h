@@ -58,6 +58,15 @@ size_t af_rung_drop_notes(struct af_reason *reasons, size_t count);
 /* Of the decision: the wheels that people try first, if none fits (near_misses.c). */
 void af_rung_find_near_misses(struct af_rung_context *context);
 
+/*
+ * Whether a wheel that fits may exist although the catalog has none: torch is newer than the
+ * catalog, and a wheel that was made for exactly these machines would fit (newer_torch.c).
+ */
+bool af_rung_may_be_unlisted(const struct af_rung_context *context);
+
+/* Names each torch that is newer than the catalog, and the release pages to look at. */
+void af_rung_say_newer_torch(struct af_rung_context *context);
+
 /* The first GPU of the view that torch was not compiled for; NULL: none is known to be. */
 const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view);
 
