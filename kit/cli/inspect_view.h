@@ -1,7 +1,7 @@
 /*
  * inspect_view.h: one `anyflash inspect`: the target, the libraries around it,
  * and the proof of each of its extensions. cmd_inspect.c fills it;
- * inspect_view.c prints it.
+ * inspect_view.c prints it, and gpu_code_view.c the GPU code.
  */
 #ifndef AF_KIT_CLI_INSPECT_VIEW_H
 #define AF_KIT_CLI_INSPECT_VIEW_H
