@@ -9,6 +9,7 @@
 #include "kit/answer/plan_answer.h"
 #include "kit/cli/command_inputs.h"
 #include "kit/cli/decision_view.h"
+#include "kit/cli/wheel_table.h"
 
 struct plan {
     struct af_cli_inputs inputs;

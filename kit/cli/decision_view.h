@@ -1,6 +1,6 @@
 /*
- * decision_view.h: prints rungs, wheels and steps for people; and the machine that they are
- * for, which facts_view.c does.
+ * decision_view.h: prints rungs, near misses and steps for people; and the machine that they
+ * are for, which facts_view.c does.
  */
 #ifndef AF_KIT_CLI_DECISION_VIEW_H
 #define AF_KIT_CLI_DECISION_VIEW_H
@@ -48,20 +48,6 @@ void af_cli_near_misses_view(struct af_screen *screen, const struct af_decision 
 /* Steps with their commands; at most `max` of them. */
 void af_cli_steps_view(struct af_screen *screen, const struct af_plan *plan, size_t max,
                        struct af_arena *arena);
-
-/* Columns that not every table has. */
-enum af_cli_wheel_column { AF_CLI_WHEEL_VERDICT = 1, AF_CLI_WHEEL_PACKAGE = 2 };
-
-/* `columns`: AF_CLI_WHEEL_*, joined by |. */
-void af_cli_wheel_table_head(struct af_text *out, unsigned columns);
-
-/*
- * One row. Cells that do not fit a terminal's line follow in an indented one. The verdict is
- * "-" if that is NULL because the decision was about another package. `verbose` adds the
- * complete file name and the ids of the verdict's reasons below it.
- */
-void af_cli_wheel_table_row(struct af_text *out, const struct af_catalog_wheel *wheel,
-                            unsigned columns, const struct af_candidate *verdict, bool verbose);
 
 /*
  * Prints the facts of a machine in about ten lines: the sections "Machine" and "Environment".
