@@ -1,30 +1,20 @@
 /*
  * cmd_check.c: `anyflash check [PATH...]`: whether a stranger can install the project in that
- * folder. Shows what kit/project finds: as text with the changes, as the
- * changes alone, as JSON, or as annotations of GitHub.
+ * folder. Writes the changes, and keeps GitHub from taking lines of the output for commands;
+ * check_view.c shows what kit/project finds.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "kit/base/product.h"
-#include "kit/cli/check_files.h"
+#include "kit/cli/check_view.h"
 #include "kit/cli/command_inputs.h"
-#include "kit/cli/screen.h"
 #include "kit/system/file.h"
 #include "kit/system/output.h"
 
-#define SHOWN_MAX 6 /* lines of one kind of remark */
 #define PATCHES_MAX 100
 #define GIT_INDEX_BYTES_MAX (64u << 20)
-
-struct check {
-    struct af_cli *cli;
-    struct af_cli_project project;
-    struct af_project_findings findings;
-    size_t written_count;
-    const char *patch; /* the file that takes the changes back, or NULL */
-};
 
 static const char *const limit_sentences[] = {
     [AF_PROJECT_LIMIT_READ] =
@@ -37,7 +27,7 @@ static const char *const limit_sentences[] = {
         "There are more than 1000 findings: the rest of the project was not checked",
 };
 
-static enum anyflash_status find(struct check *check, struct anyflash_error *err)
+static enum anyflash_status find(struct af_cli_check *check, struct anyflash_error *err)
 {
     struct af_cli *cli = check->cli;
     struct af_cli_project *project = &check->project;
@@ -62,225 +52,8 @@ static enum anyflash_status find(struct check *check, struct anyflash_error *err
     return ANYFLASH_OK;
 }
 
-/* ---- answers ---- */
-
-/* Text of the project on one line. */
-static const char *shown(struct check *check, const char *text, size_t len_max)
-{
-    return af_text_scrub(&check->cli->arena, text, len_max);
-}
-
-static const char *advice_of(const struct af_project_finding *finding)
-{
-    return finding->advice != NULL ? finding->advice : af_project_finding_rows[finding->id].fix;
-}
-
-/* "title: detail" */
-static const char *sentence_of(struct check *check, const struct af_project_finding *finding)
-{
-    const char *title = af_project_finding_rows[finding->id].title;
-    return finding->detail == NULL
-               ? title
-               : af_arena_format(&check->cli->arena, "%s: %s", title, finding->detail);
-}
-
-/* Control characters of the project's lines must not reach a terminal; line ends stay. */
-static void add_scrubbed(struct check *check, const char *text)
-{
-    struct af_span rest = {text, strlen(text)}, line;
-    while (af_text_line(&rest, &line)) {
-        struct af_arena arena;
-        af_arena_init(&arena);
-        const char *copy = af_arena_text_n(&arena, line.data, line.len);
-        af_text_add(&check->cli->out,
-                    af_text_scrub(&arena, copy, AF_CLI_PROJECT_FILE_BYTES_MAX));
-        af_text_add(&check->cli->out, "\n");
-        af_arena_release(&arena);
-    }
-}
-
-/* The changes of all files; `is_raw`: with all bytes, for programs. */
-static void add_diff(struct check *check, bool is_raw)
-{
-    struct af_text diff = {0};
-    for (size_t i = 0; i < check->project.count; i++) {
-        const struct af_project_source *source = &check->project.sources[i];
-        const struct af_project_edit *edits;
-        size_t count =
-            af_project_findings_edits(&check->findings, source, &check->cli->arena, &edits);
-        af_project_diff(source->path, source->text, edits, count, &diff);
-    }
-    if (is_raw)
-        af_text_add(&check->cli->out, af_text_get(&diff));
-    else
-        add_scrubbed(check, af_text_get(&diff));
-    af_text_release(&diff);
-}
-
-/* Findings of one kind: what is wrong once, then the lines, with what differs. */
-static void view_kind(struct check *check, struct af_screen *screen,
-                      const struct af_project_finding *first)
-{
-    const struct af_project_finding_row *row = &af_project_finding_rows[first->id];
-    const char *advice = NULL;
-    size_t count = 0;
-    af_screen_gap(screen);
-    af_screen_format(screen, 0, "", row->weight > 1 ? AF_TONE_BAD : AF_TONE_STRONG, "%s%s: %s",
-                     row->weight > 1 ? "" : "remark: ", row->name, row->title);
-    af_screen_format(screen, 7, "  Why: ", AF_TONE_PLAIN, "%s", row->why);
-    for (const struct af_project_finding *at = first; at != NULL; at = at->next) {
-        if (at->id != first->id || (row->weight == 1 && ++count > SHOWN_MAX))
-            continue;
-        af_screen_format(screen, 2, "", AF_TONE_STRONG, "%s:%zu: %s",
-                         shown(check, at->source->path, 400), at->line,
-                         shown(check, at->subject, 160));
-        if (at->detail != NULL)
-            af_screen_format(screen, 4, "", AF_TONE_PLAIN, "%s", at->detail);
-        if (!af_equal(advice, advice_of(at)))
-            af_screen_format(screen, 9, "    Fix: ", AF_TONE_PLAIN, "%s", advice_of(at));
-        advice = advice_of(at);
-    }
-    if (count > SHOWN_MAX)
-        af_screen_format(screen, 2, "", AF_TONE_PLAIN, "and %zu more: --json has all",
-                         count - SHOWN_MAX);
-}
-
-/* "2 findings and 1 remark" */
-static const char *counts_of(struct check *check)
-{
-    const size_t errors = check->findings.error_count;
-    const size_t remarks = check->findings.count - errors;
-    struct af_text text = {0};
-    if (errors > 0)
-        af_text_format(&text, "%zu finding%s", errors, errors == 1 ? "" : "s");
-    if (remarks > 0)
-        af_text_format(&text, "%s%zu remark%s", errors > 0 ? " and " : "", remarks,
-                       remarks == 1 ? "" : "s");
-    return af_text_take(&text, &check->cli->arena);
-}
-
-static void view_verdict(struct check *check, struct af_screen *screen)
-{
-    const struct af_project_findings *findings = &check->findings;
-    if (findings->count == 0)
-        af_screen_add(screen, 0, "", AF_TONE_GOOD,
-                      findings->mention_count == 0
-                          ? "This project does not name flash-attn"
-                          : "Nothing was found that keeps others from installing this project");
-    else
-        af_screen_format(screen, 0, "", AF_TONE_STRONG, "%s: %s", counts_of(check),
-                         findings->error_count > 0
-                             ? "installing this project may fail for others"
-                         : check->project.options.only_count > 0
-                             ? "nothing in these files keeps others from installing the project"
-                             : "nothing keeps others from installing this project");
-    if (findings->ignored_count > 0)
-        af_screen_format(screen, 0, "", AF_TONE_PLAIN, "%zu ignored, as the project says",
-                         findings->ignored_count);
-    for (size_t i = 0; i < check->project.limit_count; i++)
-        af_screen_add(screen, 0, "", AF_TONE_BAD, check->project.limits[i]);
-}
-
-/* --quiet: a line for each finding, as compilers print them. */
-static void list(struct check *check)
-{
-    for (const struct af_project_finding *at = check->findings.first; at != NULL; at = at->next)
-        af_text_format(&check->cli->out, "%s:%zu: %s: %s\n",
-                       shown(check, at->source->path, 400), at->line,
-                       af_project_finding_rows[at->id].name, sentence_of(check, at));
-}
-
-static void view(struct check *check)
-{
-    struct af_cli *cli = check->cli;
-    struct af_screen screen = {&cli->out, af_screen_columns(), af_cli_color(cli)};
-    bool is_shown[AF_PROJECT_FINDING_COUNT] = {false};
-    view_verdict(check, &screen);
-    for (const struct af_project_finding *at = check->findings.first; at != NULL; at = at->next)
-        if (!is_shown[at->id]) {
-            is_shown[at->id] = true;
-            view_kind(check, &screen, at);
-        }
-    if (check->written_count > 0) {
-        af_screen_gap(&screen);
-        af_screen_format(&screen, 0, "", AF_TONE_GOOD, "wrote %zu file%s", check->written_count,
-                         check->written_count == 1 ? "" : "s");
-        af_screen_format(&screen, 0, "", AF_TONE_PLAIN,
-                         check->patch == NULL ? "`git diff` shows what changed"
-                                              : "`patch -R -p1 < %s` undoes the changes",
-                         check->patch);
-    } else if (check->findings.count > 0) {
-        af_screen_gap(&screen);
-        add_diff(check, false);
-    }
-}
-
-/* A value of a workflow command of GitHub ("Workflow commands", escapeData). */
-static void add_escaped(struct af_text *out, const char *text, bool is_property)
-{
-    for (; *text != '\0'; text++) {
-        if (strchr("%\r\n", *text) != NULL || (is_property && (*text == ',' || *text == ':')))
-            af_text_format(out, "%%%02X", (unsigned)*text);
-        else
-            af_text_add_n(out, text, 1);
-    }
-}
-
-static void annotate(struct check *check)
-{
-    struct af_text *out = &check->cli->out;
-    for (size_t i = 0; i < check->project.limit_count; i++)
-        af_text_format(out, "::notice::%s\n", check->project.limits[i]);
-    for (const struct af_project_finding *at = check->findings.first; at != NULL;
-         at = at->next) {
-        af_text_add(out, af_project_finding_rows[at->id].weight > 1 ? "::warning file="
-                                                                    : "::notice file=");
-        add_escaped(out, shown(check, at->source->path, 400), true);
-        af_text_format(out, ",line=%zu,title=%s::", at->line,
-                       af_project_finding_rows[at->id].name);
-        add_escaped(out, sentence_of(check, at), false);
-        af_text_add(out, ". ");
-        add_escaped(out, advice_of(at), false);
-        af_text_add(out, "\n");
-    }
-}
-
-static json_t *findings_json(struct check *check)
-{
-    json_t *list = json_array();
-    for (const struct af_project_finding *at = check->findings.first; at != NULL;
-         at = at->next) {
-        const struct af_project_finding_row *row = &af_project_finding_rows[at->id];
-        list = af_json_append(
-            list, json_pack("{s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:s, s:s, s:b}", "id",
-                            row->name, "severity", row->weight > 1 ? "error" : "remark", "file",
-                            shown(check, at->source->path, 4096), "line", (json_int_t)at->line,
-                            "subject", shown(check, at->subject, 400), "title", row->title,
-                            "detail", af_json_text(at->detail), "why", row->why, "fix",
-                            advice_of(at), "has_change", at->edit_count > 0));
-    }
-    return list;
-}
-
-static enum anyflash_status write_json(struct check *check, struct anyflash_error *err)
-{
-    struct af_cli *cli = check->cli;
-    json_t *limits = json_array();
-    for (size_t i = 0; i < check->project.limit_count; i++)
-        limits = af_json_append(limits, json_string(check->project.limits[i]));
-    add_diff(check, false);
-    json_t *json =
-        json_pack("{s:s, s:b, s:i, s:o, s:b, s:o, s:s, s:i}", "schema", "anyflash-check/1",
-                  "is_complete", check->project.limit_count == 0, "ignored",
-                  (int)check->findings.ignored_count, "limits", limits, "names_flash_attn",
-                  check->findings.mention_count > 0, "findings", findings_json(check), "diff",
-                  af_text_get(&cli->out), "written", (int)check->written_count);
-    cli->out.len = 0;
-    return af_cli_json_take(cli, json, err);
-}
-
 /* The folder of git that the project's files are in, or NULL: .git is in it. */
-static const char *git_folder(struct check *check)
+static const char *git_folder(struct af_cli_check *check)
 {
     struct af_arena *arena = &check->cli->arena;
     const char *folder = af_file_real_path(arena, check->project.root);
@@ -294,7 +67,7 @@ static const char *git_folder(struct check *check)
 }
 
 /* Whether git has all files that are changed: its index names them. */
-static bool is_in_git(struct check *check)
+static bool is_in_git(struct af_cli_check *check)
 {
     struct af_arena *arena = &check->cli->arena, scratch;
     const char *git = git_folder(check);
@@ -316,7 +89,7 @@ static bool is_in_git(struct check *check)
 }
 
 /* "anyflash-check.patch", or the first of "anyflash-check.2.patch" ... that does not exist. */
-static const char *patch_name(struct check *check)
+static const char *patch_name(struct af_cli_check *check)
 {
     struct af_arena *arena = &check->cli->arena;
     const char *name = "anyflash-check.patch";
@@ -329,12 +102,12 @@ static const char *patch_name(struct check *check)
 }
 
 /* Without git, the changes are kept in a file that `patch -R` reads. */
-static enum anyflash_status write_patch(struct check *check, struct anyflash_error *err)
+static enum anyflash_status write_patch(struct af_cli_check *check, struct anyflash_error *err)
 {
     struct af_cli *cli = check->cli;
     if (is_in_git(check))
         return ANYFLASH_OK;
-    add_diff(check, true);
+    af_cli_check_add_diff(check, true);
     struct af_span diff = {af_text_get(&cli->out), cli->out.len};
     const char *name = diff.len == 0 ? NULL : patch_name(check);
     const char *path =
@@ -347,7 +120,8 @@ static enum anyflash_status write_patch(struct check *check, struct anyflash_err
 }
 
 /* Whether each file that is changed can be replaced, before any is. */
-static enum anyflash_status check_folders(struct check *check, struct anyflash_error *err)
+static enum anyflash_status check_folders(struct af_cli_check *check,
+                                          struct anyflash_error *err)
 {
     struct af_arena *arena = &check->cli->arena;
     for (size_t i = 0; i < check->project.count; i++) {
@@ -358,13 +132,13 @@ static enum anyflash_status check_folders(struct check *check, struct anyflash_e
                                       &edits) > 0 &&
             (access(path, W_OK) != 0 || access(af_path_folder(arena, path), W_OK) != 0))
             return af_fail(err, ANYFLASH_E_IO, "cannot write '%s': nothing was changed",
-                           shown(check, check->project.sources[i].path, 400));
+                           af_text_scrub(arena, check->project.sources[i].path, 400));
     }
     return ANYFLASH_OK;
 }
 
 /* --write: each file as a whole or not at all, with its permissions. */
-static enum anyflash_status write_files(struct check *check, struct anyflash_error *err)
+static enum anyflash_status write_files(struct af_cli_check *check, struct anyflash_error *err)
 {
     struct af_arena *arena = &check->cli->arena;
     enum anyflash_status status = ANYFLASH_OK;
@@ -386,24 +160,6 @@ static enum anyflash_status write_files(struct check *check, struct anyflash_err
     return status;
 }
 
-static enum anyflash_status answer(struct check *check, struct anyflash_error *err)
-{
-    struct af_cli *cli = check->cli;
-    if (af_option_given(&cli->options, AF_OPTION_JSON))
-        return write_json(check, err);
-    if (af_option_given(&cli->options, AF_OPTION_GITHUB))
-        annotate(check);
-    else if (af_option_given(&cli->options, AF_OPTION_DIFF))
-        add_diff(check, true);
-    else if (af_option_given(&cli->options, AF_OPTION_QUIET))
-        list(check);
-    else
-        view(check);
-    return ANYFLASH_OK;
-}
-
-/* ---- in a workflow of GitHub ---- */
-
 /*
  * Whether the line that begins at `at` would be a command: "::name ..." behind blanks, of which
  * Unicode has several. Bytes of other letters count as blanks, too.
@@ -421,7 +177,7 @@ static const char *find_command(const char *at)
  * what was printed of the project get a blank; in JSON the bracket is escaped. The output of
  * --github consists of such lines: its texts are on one line each.
  */
-static void break_commands(struct check *check)
+static void break_commands(struct af_cli_check *check)
 {
     struct af_text *out = &check->cli->out, made = {0};
     bool is_json = af_option_given(&check->cli->options, AF_OPTION_JSON);
@@ -462,7 +218,7 @@ static void break_message(struct anyflash_error *err)
 enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
                                   struct anyflash_error *err)
 {
-    struct check check = {.cli = cli, .project = {.cli = cli}};
+    struct af_cli_check check = {.cli = cli, .project = {.cli = cli}};
     enum anyflash_status status = af_cli_project_read(&check.project, err);
     if (status == ANYFLASH_OK)
         status = find(&check, err);
@@ -474,7 +230,7 @@ enum anyflash_status af_cmd_check(struct af_cli *cli, enum af_exit *exit_out,
     if (status == ANYFLASH_OK && writes)
         status = write_files(&check, err);
     if (status == ANYFLASH_OK)
-        status = answer(&check, err);
+        status = af_cli_check_view(&check, err);
     if (getenv("GITHUB_ACTIONS") != NULL) {
         break_commands(&check);
         break_message(err);
