@@ -1,7 +1,7 @@
 /*
  * pasted_gpu.c: nvidia-smi as a table, as a list (-L) and as comma-separated
  * values, and rocm-smi. Long forms with "key : value" lines are in
- * pasted_lines.c.
+ * pasted_report.c.
  */
 #include "kit/machine/pasted_parts.h"
 

@@ -39,6 +39,12 @@ bool af_pasted_take_tag(struct af_pasted_reader *reader, const char *digits);
 /* System and processor of a tag: "linux_x86_64", "x86_64-linux-gnu", "win_amd64". */
 void af_pasted_take_platform(struct af_pasted_reader *reader, const char *at);
 
+/*
+ * Python's "Linux-5.15.0-97-generic-x86_64-with-glibc2.35" or what uname prints; false if the
+ * text is neither.
+ */
+bool af_pasted_take_system(struct af_pasted_reader *reader, const char *text);
+
 /* Appends a formatted sentence to the notes, up to a limit. */
 void af_pasted_note(struct af_pasted_reader *reader, const char *format, ...) AF_PRINTF(2, 3);
 
