@@ -67,6 +67,13 @@ bool af_rung_may_be_unlisted(const struct af_rung_context *context);
 /* Names each torch that is newer than the catalog, and the release pages to look at. */
 void af_rung_say_newer_torch(struct af_rung_context *context);
 
+/*
+ * Says in the rung what changes on the first machine if it gets this torch ("2.9.1", "cu128"):
+ * torch itself, and the packages that move or break with it (package_changes.c).
+ */
+void af_rung_add_package_changes(struct af_rung_context *context, const char *version,
+                                 const char *cuda);
+
 /* The first GPU of the view that torch was not compiled for; NULL: none is known to be. */
 const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view);
 

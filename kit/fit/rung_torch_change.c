@@ -1,6 +1,6 @@
 /*
- * rung_torch_change.c: the smallest change of torch after which a wheel fits, and
- * what else has to change with it.
+ * rung_torch_change.c: the smallest change of torch after which a wheel fits;
+ * package_changes.c says what else has to change with it.
  */
 #include <string.h>
 
@@ -9,77 +9,6 @@
 #include "kit/fit/gpu_targets.h"
 #include "kit/fit/rung.h"
 #include "kit/fit/verdict.h"
-
-/*
- * Changing torch affects other packages. torchvision and torchaudio are
- * compiled against one torch each; other packages require certain versions of
- * torch.
- */
-
-static bool moves_along(const char *name)
-{
-    return af_equal(name, "torchvision") || af_equal(name, "torchaudio");
-}
-
-static bool runtime_of_torch(const char *name)
-{
-    return af_starts_with(name, "nvidia-") || af_equal(name, "triton");
-}
-
-/* Whether `package` requires a torch that `version` is not. */
-static bool breaks(const struct af_package *package, const struct af_version *version)
-{
-    const char *needs = af_fact_text_or(&package->needs_torch, "");
-    return needs[0] != '\0' && af_specifier_contains(needs, version) == AF_NO;
-}
-
-static struct af_fit_package_change move_of(struct af_rung_context *context,
-                                            const struct af_package *package,
-                                            const char *version)
-{
-    const char *name = package->name.value.text;
-    struct af_fit_package_change move = {
-        .name = af_arena_text(context->arena, name),
-        .from = af_arena_text(context->arena, af_fact_text_or(&package->version, NULL))};
-    if (moves_along(name)) {
-        move.to = af_arena_format(context->arena, "the release for torch %s", version);
-        move.why = "is compiled against one torch";
-    } else {
-        move.why = af_arena_format(context->arena, "needs torch %s",
-                                   af_fact_text_or(&package->needs_torch, ""));
-        af_rung_add_reason(context, AF_REASON_TORCH_PINNED, "%s %s", name, move.why);
-    }
-    return move;
-}
-
-static void add_package_changes(struct af_rung_context *context, const char *version,
-                                const char *cuda)
-{
-    const struct af_view *view = &context->fit->views[0];
-    const struct af_machine *machine = view->machine;
-    struct af_version parsed;
-    size_t count = 0;
-    struct af_fit_package_change *moves =
-        af_arena_array(context->arena, machine->packages.count + 1, sizeof *moves);
-    if (!af_version_parse(version, strlen(version), &parsed))
-        return;
-    moves[count++] = (struct af_fit_package_change){
-        .name = "torch",
-        .from = view->torch.state == AF_FACT_KNOWN
-                    ? af_arena_text(context->arena, view->torch.text)
-                    : NULL,
-        .to = af_arena_format(context->arena, "%s+%s", version, cuda)};
-    for (size_t i = 0; i < machine->packages.count; i++) {
-        const struct af_package *package = &machine->packages.rows[i];
-        const char *name = af_fact_text_or(&package->name, NULL);
-        if (name == NULL || strcmp(name, "torch") == 0 || runtime_of_torch(name) ||
-            (!moves_along(name) && !breaks(package, &parsed)))
-            continue;
-        moves[count++] = move_of(context, package, version);
-    }
-    context->rung->moves = moves;
-    context->rung->move_count = count;
-}
 
 /*
  * The smallest change of torch after which a wheel fits: the same minor in
@@ -384,7 +313,7 @@ static void report_found(struct af_rung_context *context, const struct found *fo
     report_partly(context, found);
     report_jetson(context);
     report_driver(context, found->choice->variant);
-    add_package_changes(context, version, cuda);
+    af_rung_add_package_changes(context, version, cuda);
     rung->price = (struct af_rung_cost){-1, 10, 0, TORCH_DISK_BYTES};
     rung->summary = af_arena_format(context->arena, "use torch %s+%s for %s %s (%s)", version,
                                     cuda, rung->wheel->package, rung->wheel->version,
