@@ -113,4 +113,12 @@ json_t *af_plan_answer_json(struct af_plan_answer *answer);
 /* Its "steps", a new array. */
 json_t *af_plan_steps_json(const struct af_plan *plan, struct af_arena *arena);
 
+/*
+ * Private to this room: fills the answer's shares, what it means for each of several machines
+ * (plan_shares.c); there are none for one machine. What was made is released with the answer,
+ * also after a failure.
+ */
+enum anyflash_status af_plan_answer_share(struct af_plan_answer *answer,
+                                          struct anyflash_error *err);
+
 #endif
