@@ -127,7 +127,7 @@ enum anyflash_status af_rung_build_alone(const struct af_machine *machine,
 /* The package manager's command that installs a C++ compiler. Static text. */
 const char *af_fix_compiler(const struct af_machine *machine);
 
-/* Below: shared by rung_build.c and prerequisites.c only. */
+/* Below: shared by rung_build.c, prerequisites.c and prerequisite_fixes.c only. */
 
 #define AF_PREREQUISITES_MAX 16
 
@@ -156,6 +156,9 @@ struct af_rung_build_target {
  */
 void af_rung_build_row(struct af_rung_build_target *build, const char *name,
                        enum af_answer answer, enum af_reason_id id, const char *evidence);
+
+/* The command that provides what `id` says is missing here; else its hint, or NULL. */
+const char *af_rung_build_fix(const struct af_rung_build_target *build, enum af_reason_id id);
 
 /* Checks the toolkit and the host compiler of flash-attn's own build. */
 void af_rung_build_check_tools(struct af_rung_build_target *build);
