@@ -20,7 +20,7 @@ static struct af_span from(struct af_span line, const char *start)
     return (struct af_span){start, line.len - (size_t)(start - line.data)};
 }
 
-/* Whether an exception's text begins at `text`: not "c10::Error::Error", nor code that raises. */
+/* Whether an exception's text begins at `text`: not "c10::Error::Error", nor raising code. */
 static bool is_exception_text(struct af_span line, const char *start, const char *text)
 {
     static const char raise[] = "raise ";

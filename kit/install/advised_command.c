@@ -1,5 +1,5 @@
 /*
- * run_command.c: the command lines that hints name, with the options of the run.
+ * advised_command.c: the command lines that hints name, with the options of the run.
  */
 #include "kit/install/install.h"
 
