@@ -186,6 +186,29 @@ static enum af_answer check_registration(const struct af_proof_draft *draft,
                : AF_UNKNOWN;
 }
 
+/* The torch since which every release has all functions that it needs; NULL: unknown. */
+static const char *oldest_with_all(uint64_t fitting)
+{
+    size_t oldest = af_tables.torch_count;
+    while (oldest > 0 && (fitting >> (oldest - 1) & 1) != 0)
+        oldest--;
+    return oldest > 0 && oldest < af_tables.torch_count ? af_tables.torch[oldest].torch : NULL;
+}
+
+/* An extension that has no objects of torch needs no more than its functions. */
+static void prove_without_objects(struct af_proof_draft *draft)
+{
+    const char *oldest = oldest_with_all(draft->question->fitting_torch);
+    if (!draft->wants.stable_torch)
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "uses no C++ objects of torch");
+    else if (oldest == NULL)
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "uses torch's stable C functions only");
+    else
+        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES,
+                     "uses torch's stable C functions only; torch %s and newer have them",
+                     oldest);
+}
+
 void af_prove_layout(struct af_proof_draft *draft)
 {
     struct tally tally = {0, 0, 0, 0};
@@ -194,9 +217,7 @@ void af_prove_layout(struct af_proof_draft *draft)
         return;
     }
     if (!draft->wants.objects) {
-        af_proof_set(draft, AF_CHECK_LAYOUT, AF_YES, "%s",
-                     draft->wants.stable_torch ? "uses torch's stable C functions only"
-                                               : "uses no C++ objects of torch");
+        prove_without_objects(draft);
         return;
     }
     if (!has_torch(draft)) {

@@ -50,7 +50,8 @@ void af_built_for_make(const struct af_binary *binary,
 
 /*
  * Rows of af_tables.torch (bit i: row i) that export every function and object of
- * torch's namespaces that the extension needs, on its processor; rows whose symbols
+ * torch's namespaces, and every stable C function of torch, that the extension needs, on its
+ * processor; rows whose symbols
  * are not in the table are included. A name that no release exports comes from
  * another library and does not count. For af_proof_question.fitting_torch. In torch_needs.c.
  */

@@ -152,6 +152,13 @@ static uint64_t builds_with(const struct af_catalog_torch_symbols *symbols,
     return set;
 }
 
+/* Whether it may be torch's: of its namespaces, or one of its stable C functions. */
+static bool may_be_torch(const char *name)
+{
+    return af_symbol_is_torch(name) || af_starts_with(name, "aoti_torch_") ||
+           af_starts_with(name, "torch_");
+}
+
 uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
                                 const struct af_binary *binary)
 {
@@ -162,7 +169,7 @@ uint64_t af_proof_torch_fitting(const struct af_catalog_torch_symbols *symbols,
     select_builds(symbols, binary->machine, &builds);
     for (size_t i = 0; i < binary->undefined_count; i++) {
         const struct af_undefined *wanted = &binary->undefined[i];
-        uint64_t with = wanted->weak || !af_symbol_is_torch(wanted->name)
+        uint64_t with = wanted->weak || !may_be_torch(wanted->name)
                             ? 0
                             : builds_with(symbols, &builds, wanted->name);
         fitting_builds &= with == 0 ? ~(uint64_t)0 : with;

@@ -120,6 +120,16 @@ static void test_built_for__a_cpu_build_says_nothing_about_cuda(void **state)
     assert_true(fits("aarch64", names, 2, 11));
 }
 
+static void test_built_for__stable_functions_are_there_from_a_release_on(void **state)
+{
+    static const char *const names[] = {"aoti_torch_get_dim", "torch_call_dispatcher",
+                                        "torch_no_such_function"};
+    (void)state;
+    for (int minor = 0; minor < 16; minor++) /* the table begins with 2.0 */
+        assert_int_equal(fits("x86_64", names, 3, minor), minor >= 10);
+    assert_true(fits("x86_64", names, 1, 9));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +138,7 @@ int main(void)
         cmocka_unit_test(test_built_for__lines_of_several_releases_tell_nothing),
         cmocka_unit_test(test_built_for__by_the_builds_for_its_processor),
         cmocka_unit_test(test_built_for__a_cpu_build_says_nothing_about_cuda),
+        cmocka_unit_test(test_built_for__stable_functions_are_there_from_a_release_on),
     };
     return cmocka_run_group_tests(tests, load, release);
 }
