@@ -24,6 +24,7 @@ anyflash_embed_rows(af_kit_project index_releases)
 anyflash_room(page) # for its unit tests; cmake/Wasm.cmake makes the module
 set_property(TARGET af_page PROPERTY EXCLUDE_FROM_ALL ON)
 anyflash_room(kit/probe LIBRARIES ${CMAKE_DL_LIBS})
+anyflash_embed_rows(af_kit_probe version_windows)
 anyflash_room(kit/proof)
 anyflash_embed_rows(af_kit_proof wheel_contents taken_names)
 anyflash_embed_text(af_kit_proof torch_assertions data/torch_assertions.tsv)

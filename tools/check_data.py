@@ -25,7 +25,8 @@ TSV = {"amd_targets.tsv": (r"gfx[0-9a-f]+\*?", r"[A-Z][\w ,.]+", "full|experimen
        "torch_assertions.tsv": (r"[\w/.]+\.h", r"\d+", "[0-9a-f]+"),
        "wheel_contents.tsv": (r"[a-z0-9-]+", r"\w+[\w./-]*\*?", "package|extension|requirement",
                               r"github:[\w./-]+@[\w.-]+:.+|`anyflash build`: [\w./]+"),
-       "taken_names.tsv": (r"\w+", "Python|torch")}
+       "taken_names.tsv": (r"\w+", "Python|torch"),
+       "version_windows.tsv": (r"[\w-]+", r"[\w/]+\.py", r".+", r".+", r".+", r".+")}
 DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d")
 HOST = re.compile(r"py" r"pi\.org|python" r"hosted|download\.py" r"torch")
 

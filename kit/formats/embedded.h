@@ -27,6 +27,7 @@ extern const char *const af_embedded_index_releases[][3];
 extern const char *const af_embedded_log_parts[][4];
 extern const char *const af_embedded_wheel_contents[][4];
 extern const char *const af_embedded_taken_names[][2];
+extern const char *const af_embedded_version_windows[][6];
 
 /*
  * The decompressed bytes, in `arena`. Fails with INTERNAL when the bytes

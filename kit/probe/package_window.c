@@ -4,36 +4,28 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "kit/formats/embedded.h"
 #include "kit/probe/probes.h"
 #include "kit/system/file.h"
 
 #define CODE_BYTES_MAX (1u * 1024u * 1024u)
 #define VALUE_BYTES 48
 
-/*
- * Where packages state their limits. `section` restricts the search to the text from there to
- * the next function; if the text has `open_end`, the upper limit itself is not allowed. Read in
- * versions from 2024 to 2026 (xformers 0.0.28 to 0.0.35, transformer_engine 1.13 to 2.20,
- * transformers 4.4x to 5.23).
- */
-static const struct window {
+/* A row of data/version_windows.tsv: `section` restricts the search to a function. */
+struct window {
     const char *package;
     const char *file;
     const char *section;
     const char *min_key;
     const char *max_key;
-    const char *open_end;
-} windows[] = {
-    {"xformers", "xformers/ops/fmha/flash.py", NULL,
-     "FLASH_VER_MIN = ", "FLASH_VER_LAST = ", NULL},
-    {"transformer-engine",
-     "transformer_engine/pytorch/attention/dot_product_attention/utils.py", NULL,
-     "version_required = ", "max_version = ", "version < FlashAttentionUtils.max_version"},
-    {"transformer-engine", "transformer_engine/pytorch/attention.py", NULL,
-     "_flash_attn_version_required = ", "_flash_attn_max_version = ", NULL},
-    {"transformers", "transformers/utils/import_utils.py", "def is_flash_attn_2_available(",
-     ">= version.parse(", NULL, NULL},
+    const char *open_end; /* a text: the upper limit itself is not allowed */
 };
+
+/* NULL for "-". */
+static const char *unless_dash(const char *text)
+{
+    return strcmp(text, "-") == 0 ? NULL : text;
+}
 
 /* The bytes after `key`, where `key` begins a word, or NULL. */
 static const char *find_key(struct af_span text, const char *key)
@@ -57,6 +49,8 @@ static bool read_value(const char *at, const char *end, char value[VALUE_BYTES])
     const char *stop = memchr(at, '\n', (size_t)(end - at));
     stop = stop == NULL ? end : stop;
     char close = ')';
+    while (at < stop && *at == ' ')
+        at++;
     if (at < stop && *at == '(' && at + 1 < stop && isdigit((unsigned char)at[1])) {
         at++;
     } else {
@@ -134,13 +128,17 @@ void af_probe_package_read_window(const struct af_probe *probe, struct af_packag
 {
     af_fact_absent(probe->arena, &package->flash_attn_min, "no check of flash-attn's version");
     af_fact_absent(probe->arena, &package->flash_attn_max, "no check of flash-attn's version");
-    for (size_t i = 0; i < AF_COUNT(windows); i++) {
-        if (strcmp(windows[i].package, name) != 0)
+    for (const char *const(*row)[6] = af_embedded_version_windows; (*row)[0] != NULL; row++) {
+        const struct window window = {(*row)[0],
+                                      (*row)[1],
+                                      unless_dash((*row)[2]),
+                                      (*row)[3],
+                                      unless_dash((*row)[4]),
+                                      unless_dash((*row)[5])};
+        const char *path = af_path_join(probe->arena, site, window.file);
+        if (strcmp(window.package, name) != 0 || !af_file_exists(path))
             continue;
-        const char *path = af_path_join(probe->arena, site, windows[i].file);
-        if (!af_file_exists(path))
-            continue;
-        read_window(probe, package, &windows[i], path);
+        read_window(probe, package, &window, path);
         return;
     }
 }
