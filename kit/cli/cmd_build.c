@@ -34,8 +34,6 @@ struct build {
     size_t target_count;
 };
 
-/* ---- options ---- */
-
 /* --arch: "80,90" or "8.0"; else the variable of flash-attn's own build: "80;90". */
 static enum anyflash_status read_targets(const struct af_cli *cli, struct build *build,
                                          bool checks, struct anyflash_error *err)
@@ -123,8 +121,6 @@ static enum anyflash_status read_options(struct af_cli *cli, struct build *build
         status = af_cli_read_selection(cli, must, &build->build.selection, err);
     return status == ANYFLASH_OK ? read_targets(cli, build, checks, err) : status;
 }
-
-/* ---- the build ---- */
 
 /* --pack without a password; NULL if it was not given. */
 static const char *shown_pack(struct af_cli *cli, const struct build *build)
@@ -240,6 +236,7 @@ static enum anyflash_status check_output(const struct af_cli *cli, struct anyfla
     return status;
 }
 
+/* Shows the estimate, builds unless --dry-run, and shows what was made. */
 static enum anyflash_status make(struct af_cli *cli, struct build *build,
                                  enum af_exit *exit_out, struct anyflash_error *err)
 {
@@ -270,8 +267,7 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     return ANYFLASH_OK;
 }
 
-/* ---- the command ---- */
-
+/* Checks the machine alone (--check), else builds if it can: unless --dry-run asks only. */
 static enum anyflash_status work(struct af_cli *cli, struct build *build,
                                  enum af_exit *exit_out, struct anyflash_error *err)
 {

@@ -26,8 +26,6 @@ static enum anyflash_status become(struct af_cli *cli, const char *const *words,
                    af_text_scrub(&cli->arena, words[0], 300), strerror(errno));
 }
 
-/* ---- anyflash-bench ---- */
-
 /* "FOLDER/anyflash-bench", or NULL if it cannot be executed there. */
 static const char *program_in(struct af_cli *cli, const char *folder, const char *below)
 {
@@ -97,8 +95,6 @@ enum anyflash_status af_cmd_bench(struct af_cli *cli, enum af_exit *exit_out,
     return become(cli, bench_words(cli, program), err);
 }
 
-/* ---- the Python package ---- */
-
 /* How to get the package; a program that does not have it beside it cannot install it. */
 static const char *package_hint(struct af_cli *cli)
 {
@@ -155,6 +151,7 @@ static enum anyflash_status start(struct af_cli *cli, const struct af_machine *m
     return become(cli, python_words(cli, python), err);
 }
 
+/* The package's command in the environment that the options name. */
 static enum anyflash_status run_python(struct af_cli *cli, struct anyflash_error *err)
 {
     struct af_machines machines;

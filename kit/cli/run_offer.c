@@ -29,8 +29,6 @@
 /* No release has this version, which is in the installer's message. */
 #define NEEDED PACKAGE "==0+add.flash.attn.to.the.command\n"
 
-/* ---- the folder ---- */
-
 /* Whether a path can be one of several in a variable, between blanks. */
 static bool is_plain(const char *path)
 {
@@ -91,8 +89,6 @@ void af_cli_offer_end(struct af_cli_wanted *wanted)
     if (wanted->folder != NULL)
         af_folder_remove(wanted->folder, NULL);
 }
-
-/* ---- the wheel ---- */
 
 static enum anyflash_status make_stand_in(struct af_cli_wanted *wanted,
                                           struct anyflash_error *err)
@@ -166,8 +162,6 @@ enum anyflash_status af_cli_offer_make(struct af_cli_wanted *wanted, struct anyf
     return status == ANYFLASH_OK ? write_constraints(wanted, err) : status;
 }
 
-/* ---- the words ---- */
-
 /* Whether the command has constraints itself: uv then ignores those of the variable. */
 static bool has_constraint(const struct af_project_command *command)
 {
@@ -212,8 +206,6 @@ const char **af_cli_offer_words(struct af_cli_wanted *wanted)
     memcpy(argv + count, command->words + start, (command->word_count - start) * sizeof *argv);
     return argv;
 }
-
-/* ---- afterwards ---- */
 
 enum anyflash_status af_cli_offer_compare(struct af_cli_wanted *wanted,
                                           const struct af_observed *observed,
