@@ -1,7 +1,8 @@
 /*
  * inspect_view.h: one `anyflash inspect`: the target, the libraries around it,
  * and the proof of each of its extensions. cmd_inspect.c fills it;
- * inspect_view.c prints it, and gpu_code_view.c the GPU code.
+ * inspect_next.c says what to do now, inspect_view.c prints it, and
+ * gpu_code_view.c the GPU code.
  */
 #ifndef AF_KIT_CLI_INSPECT_VIEW_H
 #define AF_KIT_CLI_INSPECT_VIEW_H
@@ -30,6 +31,9 @@ struct af_inspection {
     bool is_pure;      /* a wheel of Python code only: for every platform, with no extension */
     bool is_refused;   /* `install` would refuse the wheel for what else is in it */
 };
+
+/* What the user does now, in the arena; NULL: nothing. The inspection is otherwise complete. */
+const char *af_cli_inspect_next(struct af_cli *cli, const struct af_inspection *inspection);
 
 /* Writes the screen to cli->out. */
 void af_cli_inspect_view(struct af_cli *cli, const struct af_inspection *inspection);
