@@ -1,6 +1,6 @@
 /*
- * commands.h: what a command receives, and the commands themselves (in cmd_<name>.c; small
- * ones share a file with what is like them). Private to this room.
+ * commands.h: what a command receives and uses, and the commands themselves (in cmd_<name>.c;
+ * small ones share a file with what is like them). Private to this room.
  */
 #ifndef AF_KIT_CLI_COMMANDS_H
 #define AF_KIT_CLI_COMMANDS_H
