@@ -1,14 +1,13 @@
 /*
- * run_resolver.c: the question to pip or uv, and their answers: pip's report (JSON), uv's
- * lines " + NAME==VERSION". Nothing is installed. pip before 23.3 downloads wheels for its
- * answer, and takes them from its cache later.
+ * run_resolver.c: the question to pip or uv, whose answer run_resolver_answer.c reads. Nothing
+ * is installed. pip before 23.3 downloads wheels for its answer, and takes them from its cache
+ * later.
  */
 #include "kit/cli/run_resolver.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "kit/base/json.h"
 #include "kit/base/url.h"
 #include "kit/cli/run_offer.h"
 #include "kit/formats/wheel_archive.h"
@@ -19,14 +18,8 @@
 
 #define PACKAGE AF_CLI_RUN_PACKAGE
 #define LIMIT_MS (10 * 60 * 1000)
-#define REPORT_BYTES_MAX (64u << 20)
-#define PACKAGES_MAX 4000u
 #define NO_PROGRAM 127 /* the exit code if the program does not exist (process.h) */
 #define OWN_WORDS 3    /* --dry-run --report FILE */
-#define NAME_BYTES 256
-#define FAILURE_BYTES 300
-
-/* ---- whether to ask ---- */
 
 /* Whether the requirement may depend on torch or limit its version. */
 static bool may_decide(const struct af_project_requirement *requirement,
@@ -60,8 +53,6 @@ bool af_cli_resolver_matters(const struct af_cli_wanted *wanted)
     return af_project_next_option(project, NULL, AF_PROJECT_MEANS_FILE) != NULL ||
            af_project_next_option(project, NULL, AF_PROJECT_MEANS_CONSTRAINT) != NULL;
 }
-
-/* ---- the empty flash-attn ---- */
 
 /* Writes a wheel of this version that contains and needs nothing: *path_out. */
 static enum anyflash_status write_empty(struct af_cli_wanted *wanted, const char *version,
@@ -115,8 +106,6 @@ static enum anyflash_status write_limits(struct af_cli_wanted *wanted, const cha
     return status;
 }
 
-/* ---- the question ---- */
-
 /* Whether the option hides uv's output, which is needed, or is added here anyway. */
 static bool is_quiet(const char *word)
 {
@@ -166,151 +155,6 @@ static bool go_on(void *context)
     return !af_interrupted();
 }
 
-/* ---- the answers ---- */
-
-/*
- * The last error that the installer printed. uv's explanation has several lines; it begins with
- * "cause:", or before 0.12 with a box-drawing character.
- */
-static const char *last_error(struct af_arena *arena, struct af_span text)
-{
-    static const char *const starts[] = {"cause:", "╰─▶", "ERROR:", "error:"};
-    struct af_text joined = {0};
-    struct af_span line;
-    while (af_text_line(&text, &line)) {
-        struct af_span bare = af_text_trim(line);
-        for (size_t i = 0; i < AF_COUNT(starts); i++) {
-            const size_t len = strlen(starts[i]);
-            if (bare.len < len || memcmp(bare.data, starts[i], len) != 0)
-                continue;
-            joined.len = 0;
-            bare = af_text_trim((struct af_span){bare.data + len, bare.len - len});
-        }
-        if (bare.len > 0 && joined.len < FAILURE_BYTES) {
-            af_text_add(&joined, joined.len > 0 ? " " : "");
-            af_text_add_n(&joined, bare.data, bare.len);
-        }
-    }
-    const char *shown = af_text_scrub(arena, af_text_get(&joined), FAILURE_BYTES);
-    af_text_release(&joined);
-    return shown[0] == '\0' ? "it does not say why" : shown;
-}
-
-static void add_package(struct af_cli_resolved *resolved, struct af_arena *arena,
-                        struct af_span name, struct af_span version)
-{
-    char normal[NAME_BYTES];
-    struct af_version parsed;
-    if (resolved->count >= PACKAGES_MAX || !af_name_normalise(name, normal, sizeof normal) ||
-        !af_version_parse(version.data, version.len, &parsed))
-        return;
-    resolved->packages[resolved->count++] = (struct af_cli_resolved_package){
-        af_arena_text(arena, normal), af_arena_text_n(arena, version.data, version.len)};
-}
-
-/* " + torch==2.6.0" or " ~ torch==2.6.0", perhaps with a remark behind it. */
-static void read_uv_line(struct af_cli_resolved *resolved, struct af_arena *arena,
-                         struct af_span line)
-{
-    if (line.len < 4 || line.data[0] != ' ' || strchr("+~", line.data[1]) == NULL ||
-        line.data[2] != ' ')
-        return;
-    struct af_span rest = {line.data + 3, line.len - 3};
-    const char *equal = memmem(rest.data, rest.len, "==", 2);
-    if (equal == NULL)
-        return;
-    struct af_span name = {rest.data, (size_t)(equal - rest.data)};
-    struct af_span version = {equal + 2, rest.len - name.len - 2};
-    const char *blank = memchr(version.data, ' ', version.len);
-    if (blank != NULL)
-        version.len = (size_t)(blank - version.data);
-    add_package(resolved, arena, name, version);
-}
-
-/* An answer says at least that nothing would change: a silent uv has not answered. */
-static void read_uv(struct af_cli_resolved *resolved, struct af_arena *arena,
-                    struct af_span text)
-{
-    bool answers = false;
-    struct af_span line;
-    while (af_text_line(&text, &line)) {
-        answers = answers || (line.len > 6 && memcmp(line.data, "Would ", 6) == 0);
-        read_uv_line(resolved, arena, line);
-    }
-    if (!answers)
-        resolved->failure = "it does not say what it would install";
-}
-
-/* Whether the package of pip's report needs exactly this torch. */
-static bool needs_exactly(const struct af_cli_wanted *wanted, const json_t *metadata,
-                          const char *torch)
-{
-    const json_t *list = json_object_get(metadata, "requires_dist"), *item;
-    size_t i;
-    json_array_foreach(list, i, item)
-    {
-        struct af_requirement need;
-        const char *text = json_string_value(item);
-        if (text == NULL ||
-            !af_requirement_parse((struct af_span){text, strlen(text)}, &need) ||
-            !af_name_is(need.name, "torch") ||
-            af_marker_holds(need.marker, &wanted->here) == AF_NO)
-            continue;
-        const char *specifier =
-            af_arena_text_n(wanted->project.arena, need.specifier.data, need.specifier.len);
-        if (af_project_pinned_version(wanted->project.arena, specifier) != NULL &&
-            af_project_allows(specifier, torch) == AF_YES)
-            return true;
-    }
-    return false;
-}
-
-/* "install": [{"metadata": {"name": ..., "version": ..., "requires_dist": [...]}}] */
-static void read_report(const struct af_cli_wanted *wanted, struct af_cli_resolved *resolved,
-                        const json_t *report)
-{
-    struct af_arena *arena = &wanted->cli->arena;
-    const json_t *list = json_object_get(report, "install"), *item;
-    size_t i;
-    if (!json_is_array(list))
-        resolved->failure = "its report has no list of packages";
-    json_array_foreach(list, i, item)
-    {
-        const json_t *metadata = json_object_get(item, "metadata");
-        const char *name = json_string_value(json_object_get(metadata, "name"));
-        const char *version = json_string_value(json_object_get(metadata, "version"));
-        if (name != NULL && version != NULL)
-            add_package(resolved, arena, (struct af_span){name, strlen(name)},
-                        (struct af_span){version, strlen(version)});
-    }
-    const char *torch = af_cli_resolved_version(resolved, "torch");
-    json_array_foreach(list, i, item)
-    {
-        const json_t *metadata = json_object_get(item, "metadata");
-        const char *name = json_string_value(json_object_get(metadata, "name"));
-        const char *version = json_string_value(json_object_get(metadata, "version"));
-        if (torch == NULL || name == NULL || version == NULL ||
-            !needs_exactly(wanted, metadata, torch))
-            continue;
-        resolved->needs_torch = af_text_scrub(
-            arena, af_arena_format(arena, "%.60s %.40s", name, version), FAILURE_BYTES);
-        return;
-    }
-}
-
-static void read_pip(struct af_cli_wanted *wanted, const char *path,
-                     struct af_cli_resolved *resolved)
-{
-    struct af_span text;
-    json_t *report = NULL;
-    if (af_file_read(&wanted->cli->arena, path, REPORT_BYTES_MAX, &text, NULL) == ANYFLASH_OK &&
-        af_json_parse(text, REPORT_BYTES_MAX, "the report", &report, NULL) == ANYFLASH_OK)
-        read_report(wanted, resolved, report);
-    else
-        resolved->failure = "it wrote no report that can be read";
-    json_decref(report);
-}
-
 enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const char *flash,
                                          const char *torch,
                                          struct af_cli_resolved *resolved_out,
@@ -322,8 +166,9 @@ enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const cha
     struct af_arena *arena = &wanted->cli->arena;
     const char *limits = NULL;
     struct af_program_result result = {0};
-    *resolved_out = (struct af_cli_resolved){
-        .packages = af_arena_array(arena, PACKAGES_MAX, sizeof *resolved_out->packages)};
+    *resolved_out =
+        (struct af_cli_resolved){.packages = af_arena_array(arena, AF_CLI_RESOLVED_PACKAGES_MAX,
+                                                            sizeof *resolved_out->packages)};
     enum anyflash_status status = af_cli_offer_begin(wanted, err);
     if (status == ANYFLASH_OK)
         status = write_limits(wanted, flash, torch, &limits, err);
@@ -344,41 +189,10 @@ enum anyflash_status af_cli_resolver_ask(struct af_cli_wanted *wanted, const cha
     if (result.exit_code == NO_PROGRAM && result.errors.len == 0)
         resolved_out->failure = "there is no such program";
     else if (result.exit_code != 0)
-        resolved_out->failure = last_error(arena, result.errors);
+        resolved_out->failure = af_cli_resolved_last_error(arena, result.errors);
     else if (wanted->command.uv)
-        read_uv(resolved_out, arena, result.errors);
+        af_cli_resolved_read_uv(resolved_out, arena, result.errors);
     else
-        read_pip(wanted, report, resolved_out);
+        af_cli_resolved_read_pip(wanted, report, resolved_out);
     return ANYFLASH_OK;
-}
-
-const char *af_cli_resolved_version(const struct af_cli_resolved *resolved, const char *name)
-{
-    for (size_t i = 0; i < resolved->count; i++)
-        if (strcmp(resolved->packages[i].name, name) == 0)
-            return resolved->packages[i].version;
-    return NULL;
-}
-
-/* Packages that torch pins or that are released for one torch each. */
-static bool goes_with_torch(const char *name)
-{
-    static const char *const starts[] = {"torch", "nvidia-",    "cuda-", "triton",
-                                         "sympy", "setuptools", PACKAGE};
-    for (size_t i = 0; i < AF_COUNT(starts); i++)
-        if (af_starts_with(name, starts[i]))
-            return true;
-    return false;
-}
-
-bool af_cli_resolved_agree(const struct af_cli_resolved *a, const struct af_cli_resolved *b)
-{
-    for (size_t i = 0; i < a->count; i++) {
-        const char *name = a->packages[i].name;
-        const char *version = af_cli_resolved_version(b, name);
-        if (!goes_with_torch(name) && version != NULL &&
-            strcmp(version, a->packages[i].version) != 0)
-            return false;
-    }
-    return true;
 }
