@@ -267,7 +267,7 @@ static enum anyflash_status make(struct af_cli *cli, struct build *build,
     return ANYFLASH_OK;
 }
 
-/* Checks the machine alone (--check), else builds if it can: unless --dry-run asks only. */
+/* --check only checks the machine, --dry-run only estimates; else this builds. */
 static enum anyflash_status work(struct af_cli *cli, struct build *build,
                                  enum af_exit *exit_out, struct anyflash_error *err)
 {
