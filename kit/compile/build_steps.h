@@ -63,10 +63,15 @@ enum anyflash_status af_build_lock(struct af_build *build, const char *folder,
  */
 bool af_build_try_lock(const char *path, int *fd_out);
 
-/* build_downloads.c */
+/* build_tools.c */
 
 /* The path of uv, from PATH or the cache; NULL if there is none. */
 const char *af_build_uv(const struct af_build *build);
+
+/* The same; installs uv into the cache if there is none. */
+enum anyflash_status af_build_prepare_uv(struct af_build *build,
+                                         const struct af_build_place *place,
+                                         const char **uv_out, struct anyflash_error *err);
 
 /*
  * Gets NVRTC and NVIDIA's headers of the package index, or CCCL's headers alone; *folder_out
@@ -77,6 +82,8 @@ enum anyflash_status af_build_prepare_nvrtc(struct af_build *build,
                                             const struct af_build_place *place, bool only_cccl,
                                             int *lock, const char **folder_out,
                                             struct anyflash_error *err);
+
+/* build_downloads.c */
 
 /* Gets the pack that the user named: *path_out is a file. */
 enum anyflash_status af_build_prepare_pack(struct af_build *build,
