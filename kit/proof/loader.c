@@ -17,6 +17,7 @@
 #include "kit/base/text.h"
 #include "kit/formats/elf.h"
 #include "kit/proof/recorded_libraries.h"
+#include "kit/proof/torch_table_library.h"
 
 #define ENTRIES_MAX 200000u
 #define OLD_HEADER_BYTES 16u

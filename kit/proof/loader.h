@@ -1,6 +1,7 @@
 /*
  * loader.h: where ld.so finds a library, and in which order libraries are loaded;
- * nothing is loaded. Private to symbol_scope.c, scope_load.c and recorded_libraries.c.
+ * nothing is loaded. Private to symbol_scope.c, scope_load.c,
+ * recorded_libraries.c and torch_table_library.c.
  *
  * Not modelled: LD_PRELOAD, LD_AUDIT, glibc-hwcaps subfolders (their libraries
  * define the same symbols).

@@ -11,6 +11,7 @@
 #include "kit/formats/version.h"
 #include "kit/proof/loader.h"
 #include "kit/proof/recorded_libraries.h"
+#include "kit/proof/torch_table_library.h"
 
 #define LD_CACHE_BYTES_MAX (8u * 1024u * 1024u)
 #define NVIDIA_FOLDERS_MAX 200u
