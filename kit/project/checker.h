@@ -122,6 +122,15 @@ bool af_project_check_uv(struct af_project_checker *checker, const struct af_pro
  */
 bool af_project_code_needs(const struct af_project_checker *checker);
 
+/* Bytes of an import, of a call, and from an import to its handler, that are looked at. */
+#define AF_PROJECT_STATEMENT_BYTES_MAX 4096u
+
+/*
+ * Whether the module checker->sources[at] is needed: other modules import it, and one of them
+ * without a guard; or nobody does, and it is where a program starts.
+ */
+bool af_project_module_is_used(struct af_project_checker *checker, size_t at);
+
 /* The findings without a trial of their changes. */
 void af_project_find(struct af_arena *arena, const struct af_project_source *sources,
                      size_t count, struct af_project_wheels *wheels,

@@ -4,11 +4,11 @@
  */
 #include "kit/project/checker.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "kit/base/product.h"
 #include "kit/base/text.h"
+#include "kit/project/python_tokens.h"
 
 /* The statement, and the name that it makes, go in. */
 static const char sdpa_text[] =
@@ -38,141 +38,11 @@ static const char sdpa_text[] =
 static const char *const keywords[] = {"dropout_p", "softmax_scale", "causal"};
 #define POSITIONS 6 /* q, k, v and these */
 
-/* Bytes of an import, of a call, and from an import to its handler, that are looked at. */
-#define STATEMENT_BYTES_MAX 4096u
-#define USES_MAX 64u /* modules whose importers are looked for; others count as used */
-
-static bool is_name_letter(char letter)
-{
-    return isalnum((unsigned char)letter) || letter == '_' || (unsigned char)letter >= 0x80;
-}
-
-/* Where the name stands as a word of its own in `text` from byte `at` on; NULL: nowhere. */
-static const char *find_word(struct af_span text, size_t at, const char *name)
-{
-    const size_t len = strlen(name);
-    while (at + len <= text.len) {
-        const char *found = memmem(text.data + at, text.len - at, name, len);
-        if (found == NULL)
-            return NULL;
-        at = (size_t)(found - text.data);
-        const bool starts = at == 0 || !is_name_letter(found[-1]);
-        if (starts && (at + len == text.len || !is_name_letter(found[len])))
-            return found;
-        at += len;
-    }
-    return NULL;
-}
-
-/* ---- who imports a module ---- */
-
-bool af_project_is_aside(const char *path)
-{
-    static const char *const folders[] = {"test",    "tests",      "example", "examples",
-                                          "bench",   "benchmark",  "docs",    "benchmarks",
-                                          "profile", "experiments"};
-    const char *name = af_path_name(path);
-    if (af_starts_with(name, "test_") || af_ends_with(name, "_test.py") ||
-        strcmp(name, "conftest.py") == 0 || strstr(name, "bench") != NULL)
-        return true;
-    for (const char *at = path; at < name; at += strcspn(at, "/") + 1)
-        for (size_t i = 0; i < AF_COUNT(folders); i++)
-            if (af_text_span_equal((struct af_span){at, strcspn(at, "/")}, folders[i]))
-                return true;
-    return false;
-}
-
-const char *af_project_module_name(struct af_arena *arena, const char *path)
-{
-    const char *name = af_path_name(path);
-    if (strcmp(name, "__init__.py") != 0)
-        return af_arena_text_n(arena, name, strcspn(name, "."));
-    const char *end = name > path ? name - 1 : path, *start = end;
-    while (start > path && start[-1] != '/')
-        start--;
-    return af_arena_text_n(arena, start, (size_t)(end - start));
-}
-
-/* Whether it is run by itself, or imported by its package's name. */
-static bool is_entry(const struct af_project_source *source)
-{
-    return strchr(source->path, '/') == NULL || af_ends_with(source->path, "/__init__.py") ||
-           memmem(source->text.data, source->text.len, "__main__", 8) != NULL;
-}
-
-/*
- * Whether the module is needed: other modules import it, and one of them without a guard; or
- * nobody does, and it is where a program starts.
- */
-static bool is_used(struct af_project_checker *checker, size_t at)
-{
-    const struct af_project_source *source = &checker->sources[at];
-    struct af_arena arena;
-    bool is_imported = false, is_needed = false;
-    if (af_project_is_aside(source->path))
-        return false;
-    if (checker->use_count++ >= USES_MAX)
-        return true;
-    af_arena_init(&arena);
-    const char *name = af_project_module_name(&arena, source->path);
-    for (size_t i = 0; i < checker->count && name[0] != '\0'; i++) {
-        const struct af_project_source *other = &checker->sources[i];
-        const struct af_import_statement *import =
-            i == at ? NULL : checker->asks.stated[i].python.imports;
-        for (; import != NULL; import = import->next) {
-            const size_t len = import->end - import->start;
-            struct af_span text = {other->text.data + import->start,
-                                   len < STATEMENT_BYTES_MAX ? len : STATEMENT_BYTES_MAX};
-            if (import->is_flash_attn || find_word(text, 0, name) == NULL)
-                continue;
-            is_imported = true;
-            is_needed |= import->guard == AF_IMPORT_FATAL && !af_project_is_aside(other->path);
-        }
-    }
-    af_arena_release(&arena);
-    return is_needed || (!is_imported && is_entry(source));
-}
-
-/* Whether the file says that flash-attn may be missing, and nothing in it needs it. */
-static enum af_answer can_miss(const struct af_project_checker *checker, size_t at)
-{
-    const struct af_project_source *source = &checker->sources[at];
-    const struct af_import_statement *import = checker->asks.stated[at].python.imports;
-    enum af_answer answer = AF_UNKNOWN;
-    bool has_import = false;
-    if (source->kind != AF_PROJECT_PYTHON || af_project_is_aside(source->path))
-        return AF_UNKNOWN;
-    for (; import != NULL; import = import->next) {
-        if (!import->is_flash_attn)
-            continue;
-        has_import = true;
-        if (!import->is_handled)
-            return AF_NO;
-        answer = AF_YES;
-    }
-    /* "assert FLASH_ATTN_2_AVAILABLE", attn_implementation="flash_attention_2" */
-    return checker->asks.stated[at].python.mentions && !has_import ? AF_NO : answer;
-}
-
-bool af_project_code_needs(const struct af_project_checker *checker)
-{
-    bool is_handled = false;
-    for (size_t i = 0; i < checker->count; i++) {
-        const enum af_answer answer = can_miss(checker, i);
-        if (answer == AF_NO)
-            return true;
-        is_handled |= answer == AF_YES;
-    }
-    return !is_handled || checker->options->is_partial;
-}
-
-/* ---- what replaces flash_attn_func() ---- */
-
 /* Whether the argument that starts at `at` is a keyword that the replacement lacks. */
 static bool is_foreign(struct af_span text, size_t at)
 {
     size_t end = at;
-    while (end < text.len && is_name_letter(text.data[end]))
+    while (end < text.len && af_project_token_is_letter(text.data[end]))
         end++;
     struct af_span name = {text.data + at, end - at};
     while (end < text.len && text.data[end] != '\0' &&
@@ -191,7 +61,7 @@ static bool call_fits(struct af_span text, size_t at)
 {
     size_t depth = 0, count = 0;
     bool is_start = false;
-    const size_t end = at + STATEMENT_BYTES_MAX;
+    const size_t end = at + AF_PROJECT_STATEMENT_BYTES_MAX;
     for (; at < text.len && at < end; at++) {
         const char letter = text.data[at];
         if (letter == '\0' || strchr(" \t\r\n", letter) != NULL)
@@ -216,7 +86,8 @@ static bool call_fits(struct af_span text, size_t at)
 static bool takes_several(struct af_span text, size_t at)
 {
     size_t start = at;
-    while (start > 0 && text.data[start - 1] != '\n' && at - start < STATEMENT_BYTES_MAX)
+    while (start > 0 && text.data[start - 1] != '\n' &&
+           at - start < AF_PROJECT_STATEMENT_BYTES_MAX)
         start--;
     struct af_span before = {text.data + start, at - start};
     const char *equal = before.len == 0 ? NULL : memchr(before.data, '=', before.len);
@@ -231,10 +102,11 @@ static bool is_taken(const struct af_project_checker *checker,
         const struct af_import_statement *import = checker->asks.stated[i].python.imports;
         for (; import != NULL && &checker->sources[i] != source; import = import->next) {
             const size_t len = import->end - import->start;
-            struct af_span text = {checker->sources[i].text.data + import->start,
-                                   len < STATEMENT_BYTES_MAX ? len : STATEMENT_BYTES_MAX};
-            if (!import->is_flash_attn &&
-                (find_word(text, 0, name) != NULL || memchr(text.data, '*', text.len) != NULL))
+            struct af_span text = {
+                checker->sources[i].text.data + import->start,
+                len < AF_PROJECT_STATEMENT_BYTES_MAX ? len : AF_PROJECT_STATEMENT_BYTES_MAX};
+            if (!import->is_flash_attn && (af_project_token_find(text, 0, name) != NULL ||
+                                           memchr(text.data, '*', text.len) != NULL))
                 return true;
         }
     }
@@ -246,7 +118,7 @@ static bool calls_fit(struct af_span text, const struct af_import_statement *imp
                       const char *name)
 {
     size_t at = 0, count = 0;
-    for (const char *found; (found = find_word(text, at, name)) != NULL;) {
+    for (const char *found; (found = af_project_token_find(text, at, name)) != NULL;) {
         const size_t start = (size_t)(found - text.data);
         at = start + strlen(name);
         if (start >= import->start && start < import->end)
@@ -281,7 +153,7 @@ static const char *function_name(struct af_project_checker *checker,
     const char *name = af_project_text(
         checker->arena, af_text_trim((struct af_span){rest.data + 3, rest.len - 3}));
     for (const char *at = name; *at != '\0'; at++)
-        if (!is_name_letter(*at))
+        if (!af_project_token_is_letter(*at))
             return NULL;
     return name;
 }
@@ -363,13 +235,13 @@ static const char *own_handler(struct af_span text, const struct af_import_state
 {
     static const char narrow[] = "ModuleNotFoundError";
     size_t at = import->end;
-    while (at < text.len && at < import->end + STATEMENT_BYTES_MAX) {
+    while (at < text.len && at < import->end + AF_PROJECT_STATEMENT_BYTES_MAX) {
         struct af_span line = af_project_line(text, at);
         struct af_span bare = af_text_trim(line);
         const size_t indent = bare.len == 0 ? SIZE_MAX : (size_t)(bare.data - line.data);
         if (at > import->end && indent < import->indent)
             return bare.len > 7 && memcmp(bare.data, "except ", 7) == 0
-                       ? find_word(bare, 0, narrow)
+                       ? af_project_token_find(bare, 0, narrow)
                        : NULL;
         at = (size_t)(line.data - text.data) + line.len;
     }
@@ -406,7 +278,9 @@ void af_project_check_imports(struct af_project_checker *checker,
         if (import->guard != AF_IMPORT_FATAL)
             continue;
         if (is_checked == AF_UNKNOWN)
-            is_checked = is_used(checker, (size_t)(source - checker->sources)) ? AF_YES : AF_NO;
+            is_checked = af_project_module_is_used(checker, (size_t)(source - checker->sources))
+                             ? AF_YES
+                             : AF_NO;
         if (is_checked == AF_NO)
             continue;
         if (finding == NULL)

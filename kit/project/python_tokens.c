@@ -154,3 +154,19 @@ void af_project_tokens_next(struct af_project_tokens *tokens)
     tokens->token.end = tokens->at;
     tokens->token_count++;
 }
+
+const char *af_project_token_find(struct af_span text, size_t at, const char *name)
+{
+    const size_t len = strlen(name);
+    while (at + len <= text.len) {
+        const char *found = memmem(text.data + at, text.len - at, name, len);
+        if (found == NULL)
+            return NULL;
+        at = (size_t)(found - text.data);
+        const bool starts = at == 0 || !af_project_token_is_letter(found[-1]);
+        if (starts && (at + len == text.len || !af_project_token_is_letter(found[len])))
+            return found;
+        at += len;
+    }
+    return NULL;
+}

@@ -44,4 +44,7 @@ void af_project_tokens_next(struct af_project_tokens *tokens);
 /* Whether a name can have this byte. */
 bool af_project_token_is_letter(char letter);
 
+/* Where the name stands as a word of its own in `text` from byte `at` on; NULL: nowhere. */
+const char *af_project_token_find(struct af_span text, size_t at, const char *name);
+
 #endif
