@@ -83,7 +83,7 @@ enum anyflash_status af_config_project_decide(struct af_config_project *project,
                                               const struct af_fit_options *options,
                                               struct anyflash_error *err);
 
-/* ---- shared by config_torch.c and config_decide.c ---- */
+/* ---- shared by config_torch.c, config_refusal.c and config_decide.c ---- */
 
 /* Notes are collected until the lock can take them. */
 struct af_config_decider {
@@ -126,5 +126,11 @@ enum anyflash_status af_config_torch_has_wheel(struct af_config_decider *decider
  * Fails with UNSUPPORTED if nothing says which torch that is, or if nothing can be.
  */
 enum anyflash_status af_config_torch_settle(struct af_config_decider *decider);
+
+/*
+ * Fails with the reason that no wheel fits the machine within what the project allows, and sets
+ * the hint. Leaves *failed_out false if other pins would not help.
+ */
+enum anyflash_status af_config_refuse(struct af_config_decider *decider, bool *failed_out);
 
 #endif
