@@ -1,7 +1,7 @@
 /*
  * torch_symbols.h: the symbols that builds of torch export, for a torch that is
  * not installed. Each build is the torch wheel with the CUDA wheels it depends
- * on.
+ * on. torch_choice.c chooses the build for a torch; torch_symbols.c has the rest.
  *
  * The data is data/torch_symbols.json (builds and their libraries, constants whose
  * members have the names of its keys) and torch_symbols.bin (48-bit hashes of all
