@@ -80,8 +80,6 @@ void af_intern_release(struct af_intern *intern)
     *intern = (struct af_intern){0};
 }
 
-/* ---- packing ---- */
-
 static void add_number(struct af_text *packed, uint32_t number, size_t bytes)
 {
     char little[4];
@@ -180,8 +178,6 @@ enum anyflash_status af_catalog_pack(const struct af_catalog_wheel *wheels, size
     af_arena_release(&parts.arena);
     return status;
 }
-
-/* ---- unpacking ---- */
 
 /* The unread packed bytes. Failure is sticky. */
 struct unpacking {

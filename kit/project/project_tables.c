@@ -152,8 +152,6 @@ static void find_place(struct af_span text, size_t start, size_t end,
     ask->end = is_alone ? line_end : end;
 }
 
-/* ---- requirements ---- */
-
 /* The marker of Poetry's and uv's tables, or of pixi's target; "" without one. */
 static const char *marker_of(const struct table_reader *reader,
                              const struct af_toml_item *value)
@@ -319,8 +317,6 @@ static void follow_rows(struct table_reader *reader, const struct af_toml_item *
         follow(reader, root, table[i].path);
     }
 }
-
-/* ---- platforms ---- */
 
 /* The platforms for which any string of the array says so. */
 static unsigned platforms_of(const struct af_toml_item *array,

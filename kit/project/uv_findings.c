@@ -79,8 +79,6 @@ static void read_settings(struct uv *uv, const struct af_toml *toml)
         uv->ask->pinned != NULL && af_project_uv_metadata(toml, FLASH, uv->ask->pinned) != NULL;
 }
 
-/* ---- versions ---- */
-
 /*
  * Finds the newest torch and flash-attn for which the authors of flash-attn published a wheel
  * for every Python of the project.
@@ -109,8 +107,6 @@ static bool is_old(const char *version)
            af_version_parse(FIRST_STATIC, strlen(FIRST_STATIC), &first) &&
            af_version_compare_public(&given, &first) < 0;
 }
-
-/* ---- changes ---- */
 
 /* A requirement on torch behind flash-attn's in its array. */
 static void add_torch(struct uv *uv, struct af_project_finding *finding, const char *version)
@@ -215,8 +211,6 @@ static struct af_project_finding *add(struct uv *uv, enum af_project_finding_id 
 {
     return af_project_finding_add(uv->checker, id, uv->ask->source, at);
 }
-
-/* ---- checks ---- */
 
 /* Whether the build can only get the torch that the project has. */
 static bool is_same(const struct uv *uv, const char *here)

@@ -1,6 +1,6 @@
 /*
  * wheel_findings.c: wheels that are named by their URL, names of wheels in place of a
- * requirement, and platforms without a wheel.
+ * requirement, platforms without a wheel, and an index that has wheels for several torches.
  */
 #include "kit/project/checker.h"
 
@@ -14,8 +14,6 @@
 #include "kit/project/requirements.h"
 
 #define LINUX "sys_platform == 'linux' and platform_machine == 'x86_64'"
-
-/* ---- wheels ---- */
 
 /* The advice, with the publishers of wheels that are not flash-attn's own. */
 static const char *name_publishers(struct af_project_checker *checker, const char *publishers)
@@ -175,8 +173,6 @@ static bool is_for_one(struct af_project_checker *checker, int only, const char 
            (pythons.count > 1 || (pythons.count == 1 && pythons.minors[0] != only));
 }
 
-/* ---- platforms ---- */
-
 /* Whether any Python of the project has a wheel there. */
 static bool has_wheel(struct af_project_checker *checker, const struct af_project_ask *ask,
                       const char *torch, enum af_project_platform platform)
@@ -297,8 +293,6 @@ void af_project_check_wheel(struct af_project_checker *checker,
         .torch = for_torch};
     af_project_edit_wheels(checker, finding, ask, &pins);
 }
-
-/* ---- an index with wheels for several torches ---- */
 
 /* Astral's index: "2.8.3.post1+cu.13.0.torch.2.9". */
 #define LOCAL_INDEX "wheels.astral.sh"
