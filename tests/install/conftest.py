@@ -204,14 +204,17 @@ class Place:
                               text=True, env=self.environment())
 
 
+@functools.cache
+def has_ensurepip():
+    done = subprocess.run([HOST_PYTHON, "-c", "import ensurepip"], capture_output=True)
+    return done.returncode == 0
+
+
 def have(installer):
     if installer == "uv" and UV is None:
         pytest.skip("needs uv: pip install uv")
-    if installer == "pip":
-        done = subprocess.run([HOST_PYTHON, "-c", "import ensurepip"],
-                              capture_output=True)
-        if done.returncode != 0:
-            pytest.skip("needs venv and pip of /usr/bin/python3: package python3-venv")
+    if installer == "pip" and not has_ensurepip():
+        pytest.skip("needs venv and pip of /usr/bin/python3: package python3-venv")
 
 
 @pytest.fixture(params=["uv", "pip"])
