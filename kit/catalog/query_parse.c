@@ -44,6 +44,19 @@ static bool read_parts(const struct input *input, const char *value, struct af_q
     return true;
 }
 
+/* "12", "12.8", "cu128", "128": the last of three digits is the minor. */
+static bool read_cuda(const struct input *input, const char *value, struct af_query_word *word)
+{
+    int64_t digits;
+    value += af_starts_with(value, "cu") ? 2 : 0;
+    if (!af_parse_i64(value, 100, 999, &digits))
+        return read_parts(input, value, word);
+    word->parts[0] = (int)(digits / 10);
+    word->parts[1] = (int)(digits % 10);
+    word->part_count = 2;
+    return true;
+}
+
 /* "2.9", "2.9.1+cu128": the build of torch says which CUDA the wheel must be for. */
 static bool read_torch(const struct input *input, const char *value, struct af_query_word *word)
 {
@@ -62,15 +75,16 @@ static bool read_torch(const struct input *input, const char *value, struct af_q
     return read_parts(input, release, word);
 }
 
-/* "3.12", "3.13t", "cp312", "cp313t", "3". */
+/* "3.12", "3.13t", "cp312", "cp313t", "312", "3". */
 static bool read_python(const struct input *input, const char *value,
                         struct af_query_word *word)
 {
     size_t len = strlen(value);
     word->free_threaded = len > 1 && value[len - 1] == 't';
     char *text = af_arena_text_n(input->arena, value, len - word->free_threaded);
-    if (af_starts_with(text, "cp") && strchr(text, '.') == NULL && strlen(text) > 3)
-        text = af_arena_format(input->arena, "%c.%s", text[2], text + 3);
+    text += af_starts_with(text, "cp") ? 2 : 0;
+    if (strchr(text, '.') == NULL && strlen(text) > 1)
+        text = af_arena_format(input->arena, "%c.%s", text[0], text + 1);
     return read_parts(input, text, word) && word->part_count <= 2;
 }
 
@@ -130,7 +144,7 @@ static const struct key {
                         "the value is not a version of torch: 2.9, 2.9.1 or 2.9.1+cu128"},
     [AF_QUERY_PYTHON] = {"python", read_python,
                          "the value is not a Python version like 3.12 or 3.13t"},
-    [AF_QUERY_CUDA] = {"cuda", read_parts, "the value is not a number like 12 or 12.8"},
+    [AF_QUERY_CUDA] = {"cuda", read_cuda, "the value is not a number like 12 or 12.8"},
     [AF_QUERY_ABI] = {"abi", read_answer, "the value is not one of true, false, unknown"},
     [AF_QUERY_PLATFORM] = {"platform", NULL, NULL},
     [AF_QUERY_PACKAGE] = {"package", NULL, NULL},

@@ -10,6 +10,7 @@
 #include <lz4frame.h>
 #include <string.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "kit/formats/elf.h"
 #include "kit/formats/little.h"
@@ -50,6 +51,8 @@ static bool unpack_zstd(const unsigned char *packed, size_t packed_len, unsigned
                         size_t len)
 {
     size_t got = ZSTD_decompress(to, len, packed, packed_len);
+    if (ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
+        af_memory_end();
     return !ZSTD_isError(got) && got == len;
 }
 

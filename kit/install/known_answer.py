@@ -1,9 +1,10 @@
 """Imports an installed FlashAttention and calls it.
 
-Arguments: MODULE, then "import", or "attend" and a device ("cuda:0").
-Prints what happened as JSON objects, each on a line of its own after MARK, so
-that nothing a package prints on import is taken for an answer. A line with
-"begin" stands before everything that may crash.
+Arguments: MODULE, then "import", or "attend" and a device ("cuda:0"), then a number.
+Prints what happened as JSON objects, each on a line of its own after MARK and
+the last argument, which is a number of this run, so that nothing a package
+prints is taken for an answer. A line with "begin" stands before everything
+that may crash.
 """
 import sys
 
@@ -12,7 +13,7 @@ sys.path[:] = [folder for folder in sys.path if folder]  # not the current folde
 import importlib  # noqa: E402
 import json  # noqa: E402
 
-MARK = "anyflash-verify "
+MARK = "anyflash-verify " + sys.argv.pop() + " "
 ROWS, HEADS, KV_HEADS = 113, 2, 1
 HEAD_DIMS = (128, 64, 96, 256, 192, 32)
 ALIEN = (TypeError, AttributeError, ImportError, NameError)
@@ -23,7 +24,8 @@ def say(**what):
 
 
 def describe(error):
-    return f"{type(error).__name__}: {error}"[:400]
+    text = f"{type(error).__name__}: {error}"[:400]
+    return text.encode("utf-8", "replace").decode()
 
 
 def pattern(torch, shape, seed):
@@ -87,11 +89,11 @@ def expected(torch, head_dim, dout):
 
 
 def distance(torch, found, wanted):
-    """The largest difference, as a part of the largest value; None: another shape."""
-    if found.shape != wanted.shape:
-        return None
+    """The largest difference, as a part of the largest value; a text says what is wrong."""
+    if found.shape != wanted.shape or found.dtype != torch.bfloat16:
+        return f"the result has the type {found.dtype} and the shape {tuple(found.shape)}"
     apart = (found.detach().to("cpu", torch.float32) - wanted).abs().max() / wanted.abs().max()
-    return float(apart) if torch.isfinite(apart) else sys.float_info.max
+    return float(apart) if torch.isfinite(apart) else "the result has values that are not finite"
 
 
 def attend_on(torch, attend, device):
@@ -101,7 +103,7 @@ def attend_on(torch, attend, device):
         q, k, v = (t.requires_grad_() for t in inputs(torch, head_dim, device, torch.bfloat16))
         try:
             out = attend(q, k, v, causal=True)
-            out = out[0] if isinstance(out, tuple) else out
+            out = out[0] if isinstance(out, (tuple, list)) else out
             if device != "cpu":
                 torch.cuda.synchronize(device)
             break
@@ -110,6 +112,9 @@ def attend_on(torch, attend, device):
     else:
         say(error=refusals[0])
         return
+    if not isinstance(out, torch.Tensor):
+        say(error=f"the result is of type {type(out).__name__}, not a tensor")
+        return
     dout = pattern(torch, (1, ROWS, HEADS, head_dim), 3)
     o, wanted = expected(torch, head_dim, dout)
     say(forward=distance(torch, out, o))
@@ -117,7 +122,7 @@ def attend_on(torch, attend, device):
     try:
         found = torch.autograd.grad(out, (q, k, v), dout.to(device, torch.bfloat16))
         apart = [distance(torch, a, b) for a, b in zip(found, wanted)]
-        say(backward=None if None in apart else max(apart))
+        say(backward=next((a for a in apart if isinstance(a, str)), None) or max(apart))
     except Exception as error:
         say(error=describe(error))
 

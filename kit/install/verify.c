@@ -5,6 +5,7 @@
 #include "kit/install/verify.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 #include "kit/base/json.h"
 #include "kit/base/text.h"
@@ -61,16 +62,17 @@ static const char *said_text(const struct verify *verify, const struct answer *a
     return text == NULL ? NULL : af_text_scrub(verify->arena, text, AF_VERIFY_TEXT_BYTES);
 }
 
-static json_t *collect_lines(struct af_span output)
+/* Of the lines that begin with `mark`. */
+static json_t *collect_lines(struct af_span output, const char *mark)
 {
     json_t *said = json_object();
     struct af_span line;
+    const size_t len = strlen(mark);
     while (af_text_line(&output, &line)) {
         json_t *one = NULL;
-        size_t mark = strlen(AF_VERIFY_MARK);
-        if (line.len <= mark || memcmp(line.data, AF_VERIFY_MARK, mark) != 0)
+        if (line.len <= len || memcmp(line.data, mark, len) != 0)
             continue;
-        struct af_span text = {line.data + mark, line.len - mark};
+        struct af_span text = {line.data + len, line.len - len};
         if (af_json_parse(text, text.len, "verify", &one, NULL) != ANYFLASH_OK)
             continue;
         json_object_update(said, one);
@@ -82,8 +84,17 @@ static json_t *collect_lines(struct af_span output)
 static struct answer ask(struct verify *verify, const char *mode, const char *device)
 {
     const struct af_verify_options *options = verify->options;
-    const char *argv[] = {options->python, "-c", af_known_answer_script, options->module, mode,
-                          device,          NULL};
+    uint64_t number = 0; /* what a package prints has another mark */
+    (void)!getrandom(&number, sizeof number, 0);
+    const char *run = af_arena_format(verify->arena, "%016llx", (unsigned long long)number);
+    const char *argv[] = {options->python,
+                          "-c",
+                          af_known_answer_script,
+                          options->module,
+                          mode,
+                          device != NULL ? device : run,
+                          device != NULL ? run : NULL,
+                          NULL};
     struct af_child child = {0};
     struct af_span output = {0};
     int code = 0;
@@ -95,7 +106,8 @@ static struct answer ask(struct verify *verify, const char *mode, const char *de
     if (answer.status == ANYFLASH_OK && code == 127)
         answer.status =
             af_fail(&answer.problem, ANYFLASH_E_NOT_FOUND, "the interpreter does not start");
-    answer.said = collect_lines(output);
+    answer.said =
+        collect_lines(output, af_arena_format(verify->arena, AF_VERIFY_MARK "%s ", run));
     return answer;
 }
 
@@ -134,6 +146,7 @@ static void take_call(struct verify *verify, const struct answer *answer)
     const char *error = said_text(verify, answer, "error");
     if (outcome == NULL)
         return;
+    error = error != NULL ? error : "for no stated reason";
     if (strcmp(outcome, "alien") == 0)
         row(verify, "call", AF_NO,
             af_arena_format(verify->arena,
@@ -170,13 +183,14 @@ static void verify_import(struct verify *verify)
 {
     struct answer answer = ask(verify, "import", NULL);
     const char *module = said_text(verify, &answer, "file");
+    const char *torch = said_text(verify, &answer, "torch");
     const char *broken = broke_off(verify, &answer);
     if (module == NULL) {
         row(verify, "import", AF_NO, broken != NULL ? broken : "the module has no file");
     } else {
         row(verify, "import", AF_YES,
             af_arena_format(verify->arena, "%s, with torch %s", module,
-                            said_text(verify, &answer, "torch")));
+                            torch != NULL ? torch : "of an unknown version"));
         take_version(verify, &answer);
         if (broken != NULL)
             row(verify, "call", AF_NO, broken);
@@ -192,8 +206,11 @@ static void fit(struct verify *verify, const char *what, const char *device,
 {
     const char *name = af_arena_format(verify->arena, "%s on %s", what, device);
     const double apart = json_number_value(distance);
+    const char *wrong = json_string_value(distance);
     if (!json_is_number(distance))
-        row(verify, name, AF_NO, "the result has the wrong shape");
+        row(verify, name, AF_NO,
+            wrong == NULL ? "no answer came"
+                          : af_text_scrub(verify->arena, wrong, AF_VERIFY_TEXT_BYTES));
     else
         row(verify, name, apart <= bound ? AF_YES : AF_NO,
             af_arena_format(verify->arena,

@@ -24,6 +24,8 @@
 enum anyflash_status af_file_fail_errno(struct anyflash_error *err, const char *what,
                                         const char *path, int number)
 {
+    if (number == ENOMEM) /* says nothing about the file */
+        af_memory_end();
     char shown[200];
     enum anyflash_status status =
         number == ENOENT || number == ENOTDIR ? ANYFLASH_E_NOT_FOUND : ANYFLASH_E_IO;

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.skipif(b"__asan_init" in Path(PROGRAM).read_bytes(),
                                 reason="AddressSanitizer reserves all addresses for itself")
 ROOT = Path(__file__).resolve().parents[2]
 MACHINE = str(ROOT / "examples/machines/rtx4090-torch2.8.json")
+LIBRARY = str(next(Path("/lib").glob("*-linux-gnu/libsqlite3.so.0")))
 STEP = 1.08
 COMMANDS = [
     ["plan", "--machine", MACHINE],
@@ -19,6 +20,7 @@ COMMANDS = [
     ["doctor", "log.txt"],
     ["doctor", "log.txt", "--json"],
     ["machine", "--machine", MACHINE, "--tags"],
+    ["inspect", LIBRARY, "--machine", MACHINE],
     ["find", "torch=2.9", "python=3.12"],
     ["config", "pip", "--machine", MACHINE],
     ["check", "."],
@@ -38,7 +40,7 @@ def least(anyflash):
     return bytes_max
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words)[:40])
 def test_out_of_memory_is_told(anyflash, least, tmp_path, words):
     (tmp_path / "log.txt").write_text("ImportError: /x/flash_attn_2_cuda.so: undefined symbol: "
                                       "_ZN3c105ErrorD1Ev\n")

@@ -264,6 +264,9 @@ def test_a_log_that_ends_in_a_frame_is_not_complete():
     ("I get TypeError(\"dot() got an unexpected keyword argument 'trans_b'\")",
      "TypeError(\"dot() got an unexpected keyword argument 'trans_b'\")"),
     ('    raise ImportError("flash_attn")', None),
+    ("Fatal Python error: Segmentation fault", "Fatal Python error: Segmentation fault"),
+    ("INFO triton not used (No module named 'triton'), continuing", None),
+    ("No module named 'No module named 'x", None),
     ("undefined symbol: c10::Error::Error", None)])
 def test_an_exception__is_found_in_every_form(line, error):
     told = json.loads(run(line + "\n", "doctor", "--json", "-").stdout)

@@ -32,6 +32,28 @@ static bool is_exception_text(struct af_span line, const char *start, const char
             ((size_t)(start - line.data) < len || memcmp(start - len, raise, len) != 0));
 }
 
+/* The message of a crash, of a report, or of an import, which no exception's name begins. */
+static struct af_span message_in(struct af_span line)
+{
+    static const char fatals[] = "Fatal Python error: ", messages[] = "Exception Message:",
+                      missing[] = "No module named '";
+    const char *fatal = memmem(line.data, line.len, fatals, sizeof fatals - 1);
+    if (fatal != NULL)
+        return from(line, fatal);
+    const char *message = memmem(line.data, line.len, messages, sizeof messages - 1);
+    if (message != NULL) {
+        struct af_span text = from(line, message + sizeof messages - 1);
+        while (text.len > 0 && strchr("* ", text.data[0]) != NULL)
+            text = (struct af_span){text.data + 1, text.len - 1};
+        return text;
+    }
+    /* within a sentence, or after "not available: ", it may be a notice */
+    const size_t len = sizeof missing - 1;
+    bool is_missing = line.len > len && memcmp(line.data, missing, len) == 0 &&
+                      memchr(line.data + len, '\'', line.len - len) == line.data + line.len - 1;
+    return (struct af_span){line.data, is_missing ? line.len : 0};
+}
+
 /*
  * Where an exception is printed: "torch.OutOfMemoryError: CUDA out of memory", a name that ends
  * so, and its text; TypeError("...") as in a list of them; or its text alone. 0 bytes: nowhere.
@@ -39,7 +61,6 @@ static bool is_exception_text(struct af_span line, const char *start, const char
 static struct af_span exception_in(struct af_span line)
 {
     static const char *const ends[] = {"Error:", "Exception:", "Error(", "Exception("};
-    static const char *const texts[] = {"Exception Message:** ", "No module named '"};
     for (size_t i = 0; i < AF_COUNT(ends); i++) {
         const char *found = memmem(line.data, line.len, ends[i], strlen(ends[i]));
         const char *start = found;
@@ -50,12 +71,7 @@ static struct af_span exception_in(struct af_span line)
             is_exception_text(line, start, found + strlen(ends[i])))
             return from(line, start);
     }
-    for (size_t i = 0; i < AF_COUNT(texts); i++) {
-        const char *found = memmem(line.data, line.len, texts[i], strlen(texts[i]));
-        if (found != NULL)
-            return from(line, i == 0 ? found + strlen(texts[i]) : found);
-    }
-    return (struct af_span){line.data, 0};
+    return message_in(line);
 }
 
 /* Whether setup.py, pip or transformers only passes on that something failed. */
@@ -113,6 +129,8 @@ bool af_log_end_is_cut(const struct af_log_end *end)
     static const char *const ends[] = {"File \"",     "Traceback (most", "running b",
                                        "creating ",   "copying ",        "building '",
                                        "Building wh", "[end of output",  "[1/"};
+    if (af_starts_with(end->error, "Fatal Python error")) /* its frames stand below it */
+        return false;
     for (size_t i = 0; i < AF_COUNT(ends); i++)
         if (af_starts_with(end->text, ends[i]))
             return true;

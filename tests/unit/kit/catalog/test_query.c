@@ -220,6 +220,9 @@ static void test_query__a_build_of_torch_also_names_its_cuda(void **state)
     assert_true(count > 0 && count < find(state, "torch=2.9.1")->count);
     assert_int_equal(find(state, "torch=2.9.1+cu128")->count, count);
     assert_int_equal(find(state, "torch==2.9.1+cu128")->count, count);
+    assert_int_equal(find(state, "torch=2.9.1 cuda=128")->count, count);
+    assert_int_equal(find(state, "torch=2.9.1 cuda=cu128")->count, count);
+    assert_int_equal(find(state, "python=312")->count, find(state, "python=3.12")->count);
     assert_int_equal(find(state, "torch==2.9")->count, find(state, "torch=2.9")->count);
 }
 
