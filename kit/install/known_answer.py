@@ -93,7 +93,7 @@ def distance(torch, found, wanted):
     if found.shape != wanted.shape or found.dtype != torch.bfloat16:
         return f"the result has the type {found.dtype} and the shape {tuple(found.shape)}"
     apart = (found.detach().to("cpu", torch.float32) - wanted).abs().max() / wanted.abs().max()
-    return float(apart) if torch.isfinite(apart) else "the result has values that are not finite"
+    return float(apart) if torch.isfinite(apart) else "the result has values that aren't finite"
 
 
 def attend_on(torch, attend, device):
