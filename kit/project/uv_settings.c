@@ -8,6 +8,9 @@
 #include "kit/formats/wheel_name.h"
 #include "kit/project/uv_settings.h"
 
+/* More packages or groups than any project has; each of its groups may ask. */
+#define CHILDREN_MAX 4000u
+
 static bool is_named(const char *name, const char *package)
 {
     return name != NULL && af_name_is((struct af_span){name, strlen(name)}, package);
@@ -34,9 +37,10 @@ const struct af_toml_item *af_project_uv_child(const struct af_toml_item *table,
     if (table == NULL || table->kind == AF_TOML_TABLES)
         return NULL;
     const struct af_toml_item *item = table->first;
-    while (item != NULL && !is_named(item->key != NULL ? item->key : item->text, package))
-        item = item->next;
-    return item;
+    for (size_t i = 0; item != NULL && i < CHILDREN_MAX; i++, item = item->next)
+        if (is_named(item->key != NULL ? item->key : item->text, package))
+            return item;
+    return NULL;
 }
 
 const struct af_toml_item *af_project_uv_metadata(const struct af_toml *toml,
