@@ -498,7 +498,7 @@ function causesParts({ causes, open }, lines) {
 /* The error of a text without a cause. */
 function errorParts(error, lines) {
     return [element("h3", null, "What failed"), logView(lines, [error]),
-            element("p", null, "Search for this message in the issues of the program that printed it: flash-attn is not known to cause it.")];
+            element("p", null, "Search for this message in the issues of the program that printed it.")];
 }
 
 /* The program's words for a log whose only finding is a message that is known to be harmless. */
