@@ -210,7 +210,7 @@ static void advise(struct af_builder *builder)
             builder, "if torch is from conda-forge, install conda-forge's flash-attn instead");
 }
 
-/* Unknown is not no: whoever describes a machine by its GPU most likely has Linux. */
+/* A system that is not stated counts as Linux here, which most machines with GPUs run. */
 static bool runs_anyflash(const struct af_machine *machine)
 {
     const struct af_fact *os = &machine->platform.os;

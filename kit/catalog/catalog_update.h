@@ -48,8 +48,8 @@ enum anyflash_status af_catalog_stored_write(const struct af_catalog *catalog,
                                              struct anyflash_error *err);
 
 /*
- * Loads the bytes of such a file; `name` is its name for errors. The catalog's
- * name becomes "updated". Fails with DATA (damaged), or UNSUPPORTED
+ * Loads the bytes of such a file; `name` is its name for errors. The catalog
+ * is then called "updated". Fails with DATA (damaged), or UNSUPPORTED
  * when it was made from another embedded catalog. `bytes` is not needed
  * afterwards.
  */

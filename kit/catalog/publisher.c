@@ -94,6 +94,18 @@ struct reading {
     struct anyflash_error *err;
 };
 
+static struct reading begin_reading(const struct af_catalog *catalog, const char *from,
+                                    struct af_arena *arena, const char **hint_out,
+                                    struct anyflash_error *err)
+{
+    return (struct reading){.catalog = catalog,
+                            .from = from,
+                            .arena = arena,
+                            .names = af_arena_array(arena, NAMES_MAX, sizeof(char *)),
+                            .hint_out = hint_out,
+                            .err = err};
+}
+
 /* Whether a wheel of the catalog is of that publisher. */
 static bool is_known(const struct af_catalog *catalog, const char *name)
 {
@@ -140,12 +152,7 @@ enum anyflash_status af_publishers_read(const struct af_catalog *catalog, const 
                                         struct af_publishers *list_out, const char **hint_out,
                                         struct anyflash_error *err)
 {
-    struct reading reading = {.catalog = catalog,
-                              .from = from,
-                              .arena = arena,
-                              .names = af_arena_array(arena, NAMES_MAX, sizeof(char *)),
-                              .hint_out = hint_out,
-                              .err = err};
+    struct reading reading = begin_reading(catalog, from, arena, hint_out, err);
     enum anyflash_status status = ANYFLASH_OK;
     for (const char *at = text; status == ANYFLASH_OK && *at != '\0';) {
         size_t len = strcspn(at, ",");
@@ -202,12 +209,7 @@ enum anyflash_status af_publishers_read_toml(const struct af_catalog *catalog,
                                              struct af_publishers *list_out,
                                              const char **hint_out, struct anyflash_error *err)
 {
-    struct reading reading = {.catalog = catalog,
-                              .from = from,
-                              .arena = arena,
-                              .names = af_arena_array(arena, NAMES_MAX, sizeof(char *)),
-                              .hint_out = hint_out,
-                              .err = err};
+    struct reading reading = begin_reading(catalog, from, arena, hint_out, err);
     struct af_toml toml;
     *list_out = (struct af_publishers){0};
     /* Other files of a project need not be valid for us. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Orders images by target, in the order of output. */
+/* Sorts images by target, as they are printed. */
 static int compare_targets(const void *a, const void *b)
 {
     const struct af_gpu_image *x = *(const struct af_gpu_image *const *)a;

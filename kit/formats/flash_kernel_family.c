@@ -85,7 +85,7 @@ static int compare_text(const char *a, const char *b)
     return strcmp(a == NULL ? "" : a, b == NULL ? "" : b);
 }
 
-/* Orders kernels by family, in the order of output. */
+/* Sorts kernels by family, as they are printed. */
 static int compare_kernels(const struct af_flash_kernel *x, const struct af_flash_kernel *y)
 {
     int order = (int)x->operation - (int)y->operation;

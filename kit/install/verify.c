@@ -214,7 +214,7 @@ static void fit(struct verify *verify, const char *what, const char *device,
     else
         row(verify, name, apart <= bound ? AF_YES : AF_NO,
             af_arena_format(verify->arena,
-                            "differs from torch's own operations in f32 by %.2g of the largest "
+                            "differs from torch's result in f32 by %.2g of the largest "
                             "value (at most %.2g)",
                             apart, bound));
 }

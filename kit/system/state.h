@@ -49,7 +49,7 @@ void af_state_close(struct af_state *state);
 /*
  * The folder of the state file, the folder where downloads are kept ($ANYFLASH_CACHE, else
  * $XDG_CACHE_HOME/anyflash, else ~/.cache/anyflash), and the folder of the user's own settings.
- * Nothing is created. NULL when there is no home.
+ * Nothing is created. NULL if there is no home folder.
  */
 const char *af_state_folder(struct af_arena *arena);
 const char *af_cache_folder(struct af_arena *arena);

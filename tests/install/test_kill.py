@@ -2,13 +2,15 @@
 restores the old state or completes the new one."""
 import json
 import os
+import resource
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from conftest import KILLABLE, make_wheel, visible
+from conftest import KILLABLE, PROGRAM, make_wheel, visible
 
 STEPS_MAX = 60
 
@@ -119,6 +121,24 @@ def test_recovery_killed_at_every_step(upgraded):
         if not check(place, before, after):
             assert place.run("undo").returncode == 0
         assert visible(place.tree()) == before
+
+
+@pytest.mark.skipif(b"__asan_init" in Path(PROGRAM).read_bytes(),
+                    reason="AddressSanitizer reserves all addresses for itself")
+def test_install_without_memory_keeps_all_or_nothing(upgraded):
+    """The program, or the installer that it starts, runs out of memory."""
+    place, new, before, after = upgraded
+    codes = set()
+    for megabytes in (14, 20, 26, 32, 40, 50):
+        limit = (megabytes << 20,) * 2
+        done = subprocess.run(place.command("install", new), cwd=place.root, timeout=120,
+                              env=place.environment(), capture_output=True,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit))
+        codes.add(done.returncode)
+        if not check(place, before, after):
+            assert place.run("undo").returncode == 0
+        assert visible(place.tree()) == before
+    assert 3 in codes and codes <= {0, 1, 3, 127}  # 127: the loader lacked it
 
 
 @pytest.fixture

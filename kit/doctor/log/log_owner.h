@@ -25,7 +25,7 @@ struct af_log_owner {
     bool has_failed;
 };
 
-/* A text that was looked up: a log states the same few again and again. */
+/* The result of one lookup, kept because a log repeats the same few texts. */
 #define AF_LOG_OWNER_LOOKUPS 16u
 #define AF_LOG_OWNER_TEXT_BYTES 112u
 struct af_log_owner_lookup {
