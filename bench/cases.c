@@ -44,11 +44,6 @@ bool af_bench_can_run(const struct af_bench_case *row)
     return row->level == ANYFLASH_CPU_ALL || (af_cpu_features() & AF_CPU_AVX2) != 0;
 }
 
-bool af_bench_has_peers(const struct af_bench_case *row)
-{
-    return row->level == ANYFLASH_CPU_ALL && row->operation != AF_BENCH_SERVING;
-}
-
 const char *af_bench_level_text(const struct af_bench_case *row)
 {
     return row->level == ANYFLASH_CPU_ALL ? "all" : "avx2";

@@ -61,12 +61,6 @@ const struct af_bench_case *af_bench_cases(size_t *count_out);
 /* Whether this machine supports the row's level. */
 bool af_bench_can_run(const struct af_bench_case *row);
 
-/*
- * Whether other libraries run the row, too. Only the engine runs rows that measure
- * memory, fp8 or a single instruction set.
- */
-bool af_bench_has_peers(const struct af_bench_case *row);
-
 /* "forward", "backward", "decode", "call", "serving". */
 const char *af_bench_operation_text(enum af_bench_operation operation);
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the JSON of `anyflash bench` as a chart in plain SVG, without scripts or fonts.
+"""Draws the JSON of a benchmark as a chart in plain SVG, without scripts or fonts.
 
-  anyflash bench --json | bench/chart.py > engine.svg
-  anyflash bench --textbook --json | bench/chart.py > textbook.svg
+  bench/compare_peers.py --peers PYTHON --json | bench/chart.py > engine.svg
+  python bench/textbook.py --json | bench/chart.py > textbook.svg
 
 The cases become bars: the share of the roof that was measured beside each run, and that of each
 peer. Textbook attention becomes two panels, time and memory over the number of tokens, on
@@ -131,27 +131,31 @@ def draw_panel(left, title, step, units, curves, lengths):
 
 
 def draw_textbook(report):
-    sides = (("anyflash", ENGINE, "engine"), ("textbook", "#c05a00", "textbook"))
+    names = [name for name in report["results"][0] if name != "length"]
+    colors = {"math": "#c05a00", "engine": ENGINE}
     lengths = [result["length"] for result in report["results"]]
-    parts = [label(16, 48, f"f32, {report['heads']} heads of size {report['head_dim']}, not "
-                   "causal; both axes are logarithmic", fill="#555")]
+    parts = [label(16, 48, f"{report['dtype']}, {report['heads']} heads of size "
+                   f"{report['head_dim']}, not causal; both axes are logarithmic; "
+                   f"torch {report['torch']}", fill="#555")]
     for left, title, step, units, key in (
             (74, "Time of one call", 10, (("ms", 1), ("s", 1000)), "median_ms"),
             (545, "Peak memory, tensors included", 4, (("MiB", 1 << 20), ("GiB", 1 << 30)),
              "peak_bytes")):
-        curves = [(name, color, [result[side].get(key, result[side].get("decline", ""))
-                                 for result in report["results"]])
-                  for name, color, side in sides]
+        curves = [({"engine": "anyflash", "math": "textbook"}.get(name, name),
+                   colors.get(name, PEERS[i % len(PEERS)]),
+                   [result[name].get(key, result[name].get("decline", ""))
+                    for result in report["results"]])
+                  for i, name in enumerate(names)]
         parts += draw_panel(left, title, step, units, curves, lengths)
-    return picture(960, 400, "Textbook attention beside the engine", report["machine"], parts,
+    return picture(960, 400, "Textbook attention beside the engine",
+                   {"cpu": report["device"], "threads": report["threads"]}, parts,
                    "Time and memory of textbook attention and of anyflash by the number of "
                    "tokens")
 
 
 def main():
     report = json.load(sys.stdin)
-    is_textbook = report["schema"].startswith("anyflash-bench-textbook")
-    print(draw_textbook(report) if is_textbook else draw_cases(report))
+    print(draw_cases(report) if "schema" in report else draw_textbook(report))
 
 
 if __name__ == "__main__":

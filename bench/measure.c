@@ -1,24 +1,19 @@
 /*
- * measure.c: measures the engine on one case. Time: roofline, sample, roofline.
- * Memory: /proc/self/status before and after.
+ * measure.c: times the engine on one case: roofline, sample, roofline.
  */
 #include "bench/measure.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "bench/inputs.h"
 #include "bench/roof/roof.h"
 #include "engine/base/cpu.h"
 #include "engine/base/loaded.h"
-#include "kit/base/text.h"
-#include "kit/system/file.h"
 
 static const struct af_bench_build own_build = {anyflash_context_new, anyflash_context_free,
                                                 anyflash_attend, anyflash_attend_backward};
@@ -302,38 +297,4 @@ enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
     if (engine->other.build != NULL)
         af_bench_samples_add(&timing->other_ratio, engine->other.seconds / seconds);
     return ANYFLASH_OK;
-}
-
-#define STATUS_BYTES_MAX 16384u
-
-/* Bytes in a line of /proc/self/status such as "VmRSS:   123 kB"; negative: missing. */
-static double status_bytes(struct af_arena *arena, const char *name)
-{
-    struct af_span content, line;
-    size_t len = strlen(name);
-    if (af_file_read_start(arena, "/proc/self/status", STATUS_BYTES_MAX, &content, NULL) !=
-        ANYFLASH_OK)
-        return -1;
-    while (af_text_line(&content, &line)) {
-        if (line.len <= len || memcmp(line.data, name, len) != 0)
-            continue;
-        const char *text = af_arena_text_n(arena, line.data + len, line.len - len);
-        return 1024 * strtod(text, NULL);
-    }
-    return -1;
-}
-
-double af_bench_peak_reset(struct af_arena *arena)
-{
-    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC); /* proc(5) */
-    bool done = fd >= 0 && write(fd, "5", 1) == 1;
-    if (fd >= 0)
-        close(fd);
-    return done ? status_bytes(arena, "VmRSS:") : -1;
-}
-
-double af_bench_peak_growth(struct af_arena *arena, double before)
-{
-    const double peak = status_bytes(arena, "VmHWM:");
-    return before < 0 || peak < 0 ? -1 : fmax(0, peak - before);
 }

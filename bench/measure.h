@@ -104,12 +104,4 @@ enum anyflash_status af_bench_engine_sample(struct af_bench_engine *engine,
 /* Seconds of a clock that only moves forward. */
 double af_bench_now_seconds(void);
 
-/*
- * Resets the process's peak of resident memory; af_bench_peak_growth() then says by how
- * many bytes it grew beyond `before`, the resident memory now. Both are negative if the
- * system does not tell: Linux only, and only if the peak can be reset.
- */
-double af_bench_peak_reset(struct af_arena *arena);
-double af_bench_peak_growth(struct af_arena *arena, double before);
-
 #endif

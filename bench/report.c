@@ -99,11 +99,6 @@ double af_bench_line_rate(const struct af_bench_line *line)
     return ms > 0 ? line->timing.work / ms * 1e-6 : 0;
 }
 
-double af_bench_line_ratio(const struct af_bench_line *line, size_t i)
-{
-    return af_bench_samples_at(&line->peers[i].ratio, 0.5);
-}
-
 double af_bench_line_overhead_us(const struct af_bench_line *line)
 {
     double read_rate = af_bench_samples_at(&line->timing.roof, 0.5);
@@ -116,32 +111,6 @@ bool af_bench_starts_group(const struct af_bench_report *report, size_t i)
     const struct af_bench_case *row = report->lines[i].row;
     return i == 0 || row->operation != report->lines[i - 1].row->operation ||
            row->level != report->lines[i - 1].row->level;
-}
-
-json_t *af_bench_json_append(json_t *list, json_t *item)
-{
-    if (list == NULL || item == NULL || json_array_append(list, item) != 0) {
-        json_decref(list);
-        list = NULL;
-    }
-    json_decref(item);
-    return list;
-}
-
-static json_t *json_peer(const struct af_bench_report *report, const struct af_bench_line *line,
-                         size_t i)
-{
-    const struct af_bench_peer_timing *peer = &line->peers[i];
-    if (peer->ms.count == 0)
-        return json_pack("{s:s, s:s}", "name", report->peers[i].name, "decline",
-                         peer->decline != NULL ? peer->decline : "not available");
-    return json_pack(
-        "{s:s, s:s?, s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:b}", "name", report->peers[i].name,
-        "dtype", peer->dtype, "median_ms", af_bench_samples_at(&peer->ms, 0.5), "minimum_ms",
-        af_bench_samples_at(&peer->ms, 0), "spread", af_bench_samples_spread(&peer->ms),
-        "samples", (int)peer->ms.count, "ratio", af_bench_line_ratio(line, i), "ratio_spread",
-        af_bench_samples_spread(&peer->ratio), "difference", peer->difference, "agrees",
-        af_bench_peer_agrees(line->row, peer->difference));
 }
 
 /* Describes the case of a line. */
@@ -159,42 +128,45 @@ static json_t *json_row(const struct af_bench_case *row)
                      (json_int_t)row->page_size, "causal", row->causal);
 }
 
-/* Returns `row` with the members of `figures`; takes ownership of both. */
-static json_t *join(json_t *row, json_t *figures)
-{
-    if (row == NULL || figures == NULL || json_object_update(row, figures) != 0) {
-        json_decref(row);
-        row = NULL;
-    }
-    json_decref(figures);
-    return row;
-}
-
 static json_t *json_line(const struct af_bench_report *report, const struct af_bench_line *line)
 {
     const struct af_bench_case *row = line->row;
     const struct af_bench_timing *timing = &line->timing;
-    json_t *peers = json_array();
+    json_t *result = json_row(row);
     json_t *compared = json_null();
-    bool was_asked = report->pythons != NULL && af_bench_has_peers(row);
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && was_asked; i++)
-        peers = af_bench_json_append(peers, json_peer(report, line, i));
     if (report->other_path != NULL)
         compared = json_pack("{s:f, s:f, s:b}", "ratio",
                              af_bench_samples_at(&timing->other_ratio, 0.5), "ratio_spread",
                              af_bench_samples_spread(&timing->other_ratio), "same_bits",
                              timing->other_agrees);
     json_t *figures = json_pack(
-        "{s:s, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o, s:o}", "kernel", timing->kernel,
+        "{s:s, s:f, s:f, s:f, s:i, s:s, s:f, s:f, s:f, s:o}", "kernel", timing->kernel,
         "median_ms", af_bench_line_ms(line), "minimum_ms", af_bench_samples_at(&timing->ms, 0),
         "spread", af_bench_samples_spread(&timing->ms), "samples", (int)timing->ms.count,
         "unit", af_bench_reads(row) ? "GB/s" : "GFLOP/s", "rate", af_bench_line_rate(line),
         "roof_rate", af_bench_samples_at(&timing->roof, 0.5) * 1e-9, "roof_part",
-        af_bench_line_part(line), "peers", peers, "compared", compared);
+        af_bench_line_part(line), "compared", compared);
+    json_object_update(result, figures);
+    json_decref(figures);
     if (row->operation == AF_BENCH_CALL)
-        figures =
-            join(figures, json_pack("{s:f}", "overhead_us", af_bench_line_overhead_us(line)));
-    return join(json_row(row), figures);
+        json_object_set_new(result, "overhead_us", json_real(af_bench_line_overhead_us(line)));
+    return result;
+}
+
+json_t *af_bench_json_case(const struct af_bench_report *report, size_t i)
+{
+    const struct af_bench_timing *timing = &report->lines[i].timing;
+    json_t *json = json_row(report->lines[i].row);
+    json_t *results = json_array();
+    for (size_t r = 0; r < timing->result_count; r++) {
+        json_t *numbers = json_array();
+        for (size_t p = 0; p < AF_BENCH_PROBES; p++)
+            json_array_append_new(numbers, json_real((double)timing->results[r][p]));
+        json_array_append_new(results, numbers);
+    }
+    json_object_set_new(json, "results", results);
+    json_object_set_new(json, "left", json_integer((json_int_t)(report->count - i)));
+    return json;
 }
 
 json_t *af_bench_json_machine(const struct af_bench_facts *facts)
@@ -208,14 +180,9 @@ json_t *af_bench_json_machine(const struct af_bench_facts *facts)
 json_t *af_bench_json(const struct af_bench_report *report)
 {
     json_t *lines = json_array();
-    json_t *peers = json_array();
     for (size_t i = 0; i < report->count; i++)
-        lines = af_bench_json_append(lines, json_line(report, &report->lines[i]));
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++)
-        peers = af_bench_json_append(
-            peers, json_pack("{s:s, s:s?, s:s?}", "name", report->peers[i].name, "version",
-                             report->peers[i].version, "absence", report->peers[i].absence));
-    return json_pack("{s:s, s:s, s:o, s:s?, s:o, s:o}", "schema", "anyflash-bench/1", "version",
+        json_array_append_new(lines, json_line(report, &report->lines[i]));
+    return json_pack("{s:s, s:s, s:o, s:s?, s:o}", "schema", "anyflash-bench/1", "version",
                      anyflash_version_text(), "machine", af_bench_json_machine(&report->facts),
-                     "compared", report->other_path, "peers", peers, "results", lines);
+                     "compared", report->other_path, "results", lines);
 }

@@ -1,5 +1,5 @@
 /*
- * table.c: writes the report as tables as wide as the terminal, at most 96
+ * table.c: writes the report as a table as wide as the terminal, at most 96
  * columns.
  */
 #include "bench/report.h"
@@ -28,7 +28,9 @@ static int columns_of_output(void)
     return size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
 }
 
-void af_bench_wrap(struct af_text *out, int indent, const char *label, const char *format, ...)
+/* Adds `label` and a formatted text, wrapped and indented by `indent` columns. */
+AF_PRINTF(4, 5)
+static void wrap(struct af_text *out, int indent, const char *label, const char *format, ...)
 {
     char text[PARAGRAPH_BYTES];
     const int columns = columns_of_output();
@@ -54,28 +56,16 @@ void af_bench_wrap(struct af_text *out, int indent, const char *label, const cha
     af_text_add(out, "\n");
 }
 
-static void add_facts(const struct af_bench_report *report, struct af_text *out)
+void af_bench_table_start(const struct af_bench_report *report, struct af_text *out)
 {
     const struct af_bench_facts *facts = &report->facts;
-    af_bench_wrap(out, FACT_INDENT, "machine", "%s, %s%s%s", facts->cpu, facts->features,
-                  facts->caches[0] != '\0' ? ", " : "", facts->caches);
-    af_bench_wrap(out, FACT_INDENT, "runs on", "%d of %d cores, %s", facts->threads,
-                  facts->cores, facts->os);
-    af_bench_wrap(out, FACT_INDENT, "built by", "%s", facts->compiler);
+    wrap(out, FACT_INDENT, "machine", "%s, %s%s%s", facts->cpu, facts->features,
+         facts->caches[0] != '\0' ? ", " : "", facts->caches);
+    wrap(out, FACT_INDENT, "runs on", "%d of %d cores, %s", facts->threads, facts->cores,
+         facts->os);
+    wrap(out, FACT_INDENT, "built by", "%s", facts->compiler);
     if (report->other_path != NULL)
-        af_bench_wrap(out, FACT_INDENT, "compared", "%s", report->other_path);
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT && report->pythons != NULL; i++) {
-        const struct af_bench_peer *peer = &report->peers[i];
-        af_bench_wrap(out, FACT_INDENT, i == 0 ? "peers" : "", "%s %s", peer->name,
-                      peer->version != NULL   ? peer->version
-                      : peer->absence != NULL ? peer->absence
-                                              : "not available");
-    }
-}
-
-static bool is_there(const struct af_bench_report *report, size_t peer)
-{
-    return report->pythons != NULL && report->peers[peer].version != NULL;
+        wrap(out, FACT_INDENT, "compared", "%s", report->other_path);
 }
 
 static int shape_columns(const struct af_bench_case *row)
@@ -172,101 +162,12 @@ static void add_other_line(const struct af_bench_line *line, struct af_text *out
                    line->timing.other_agrees ? "same bits" : "other bits");
 }
 
-/* The width of a peer's column, which holds its name and ratios such as "*12.3". */
-static int peer_width(const struct af_bench_report *report, size_t peer)
-{
-    return (int)fmax(5, (double)strlen(report->peers[peer].heading));
-}
-
-static void add_peers_heading(const struct af_bench_report *report,
-                              const struct af_bench_case *row, struct af_text *out)
-{
-    add_group(row, out);
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
-        if (is_there(report, i))
-            af_text_format(out, " %*s", peer_width(report, i), report->peers[i].heading);
-    af_text_format(out, " %5s\n", "best");
-}
-
-/* Writes "1.23", "12.3" or "123". */
-static void write_ratio(char text[16], double ratio)
-{
-    snprintf(text, 16, "%.*f", ratio < 9.995 ? 2 : ratio < 99.95 ? 1 : 0, ratio);
-}
-
-/* Adds a ratio, with a star if the peer computed in another type, or why there is none. */
-static void add_peer(const struct af_bench_report *report, const struct af_bench_line *line,
-                     size_t i, struct af_text *out)
-{
-    const struct af_bench_peer_timing *peer = &line->peers[i];
-    double ratio = af_bench_line_ratio(line, i);
-    char number[16], text[24] = "-";
-    write_ratio(number, ratio);
-    if (ratio > 0 && !af_bench_peer_agrees(line->row, peer->difference))
-        snprintf(text, sizeof text, "!=");
-    else if (ratio > 0)
-        snprintf(text, sizeof text, "%s%s",
-                 af_equal(peer->dtype, af_bench_dtype_text(line->row)) ? "" : "*", number);
-    af_text_format(out, " %*s", peer_width(report, i), text);
-}
-
-/* The ratio of the fastest peer whose results agree; 0 when there is none. */
-static double best_ratio(const struct af_bench_line *line)
-{
-    double best = 0;
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++) {
-        double ratio = af_bench_line_ratio(line, i);
-        if (ratio > 0 && (best == 0 || ratio < best) &&
-            af_bench_peer_agrees(line->row, line->peers[i].difference))
-            best = ratio;
-    }
-    return best;
-}
-
-static void add_peers_line(const struct af_bench_report *report,
-                           const struct af_bench_line *line, struct af_text *out)
-{
-    double best = best_ratio(line);
-    char text[16] = "-";
-    add_shape(line, out);
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
-        if (is_there(report, i))
-            add_peer(report, line, i, out);
-    if (best > 0)
-        write_ratio(text, best);
-    af_text_format(out, " %5s\n", text);
-}
-
-static bool any_peer(const struct af_bench_report *report)
-{
-    for (size_t i = 0; i < AF_BENCH_PEER_COUNT; i++)
-        if (is_there(report, i))
-            return true;
-    return false;
-}
-
 static bool any_of(const struct af_bench_report *report, enum af_bench_operation operation)
 {
     for (size_t i = 0; i < report->count; i++)
         if (report->lines[i].row->operation == operation)
             return true;
     return false;
-}
-
-static void add_peers_note(const struct af_bench_report *report, struct af_text *out)
-{
-    double difference = 0;
-    for (size_t i = 0; i < report->count; i++)
-        for (size_t p = 0; p < AF_BENCH_PEER_COUNT; p++)
-            if (af_bench_peer_agrees(report->lines[i].row,
-                                     report->lines[i].peers[p].difference))
-                difference = fmax(difference, report->lines[i].peers[p].difference);
-    af_bench_wrap(out, 2, "",
-                  "best: the fastest peer. *: computed in another type. -: not "
-                  "supported by this peer. !=: its results are not those of the "
-                  "engine; all other results agree with it within %.1e of the "
-                  "largest value.",
-                  difference);
 }
 
 /* Explains the terms that the shapes of this table have. */
@@ -280,46 +181,16 @@ static void add_serving_note(const struct af_bench_report *report, struct af_tex
         has_pages |= row->page_size > 0;
         has_f8 |= row->key_dtype == ANYFLASH_F8_E4M3;
     }
-    af_bench_wrap(out, 2, "",
-                  "serving: one step for a batch of B sequences%s%s%s%s. Its roof is "
-                  "reading or arithmetic, whichever takes longer.",
-                  has_range ? "; Sk32k-128: of 32768 down to 128 keys" : "",
-                  has_long ? "; Sk32k,128: one long, the others short" : "",
-                  has_pages ? "; p16: keys in pages of 16, in random order" : "",
-                  has_f8 ? "; e4m3: keys and values in fp8, queries in bf16" : "");
+    wrap(out, 2, "",
+         "serving: one step for a batch of B sequences%s%s%s%s. Its roof is "
+         "reading or arithmetic, whichever takes longer.",
+         has_range ? "; Sk32k-128: of 32768 down to 128 keys" : "",
+         has_long ? "; Sk32k,128: one long, the others short" : "",
+         has_pages ? "; p16: keys in pages of 16, in random order" : "",
+         has_f8 ? "; e4m3: keys and values in fp8, queries in bf16" : "");
 }
 
-/* Explains the terms of the table. */
-static void add_notes(const struct af_bench_report *report, struct af_text *out)
-{
-    af_text_add(out, "\n");
-    if (report->other_path != NULL) {
-        af_bench_wrap(out, 2, "",
-                      "ratio: the time of the library given by --compare, divided by this "
-                      "library's, on the same inputs and by turns: the median, and the middle "
-                      "half.");
-        return;
-    }
-    af_bench_wrap(out, 2, "",
-                  "roof: share of this machine's measured limit: arithmetic in registers (%s; "
-                  "%s for bf16), or for decode reading the keys and values.",
-                  report->facts.roof_f32, report->facts.roof_bf16);
-    if (shows_rate())
-        af_bench_wrap(out, 2, "",
-                      "spread: width of the middle half of the samples, as a share of the "
-                      "median.");
-    if (any_of(report, AF_BENCH_CALL))
-        af_bench_wrap(out, 2, "",
-                      "over us: microseconds more than one thread needs to read the keys and "
-                      "values.");
-    if (any_of(report, AF_BENCH_SERVING))
-        add_serving_note(report, out);
-    if (any_peer(report))
-        add_peers_note(report, out);
-}
-
-/* One line of the engine's own figures. */
-static void add_figures(const struct af_bench_report *report, size_t i, struct af_text *out)
+void af_bench_table_line(const struct af_bench_report *report, size_t i, struct af_text *out)
 {
     const struct af_bench_line *line = &report->lines[i];
     const bool has_other = report->other_path != NULL;
@@ -333,35 +204,29 @@ static void add_figures(const struct af_bench_report *report, size_t i, struct a
         add_line(line, out);
 }
 
-void af_bench_table_start(const struct af_bench_report *report, struct af_text *out)
-{
-    add_facts(report, out);
-    if (!any_peer(report))
-        return;
-    af_text_add(out, "\n");
-    af_bench_wrap(out, 0, "",
-                  "How many times as long the peers take as the engine, on the same inputs and "
-                  "by turns with it");
-}
-
-void af_bench_table_line(const struct af_bench_report *report, size_t i, struct af_text *out)
-{
-    const struct af_bench_line *line = &report->lines[i];
-    if (!any_peer(report)) {
-        add_figures(report, i, out);
-    } else if (af_bench_has_peers(line->row)) {
-        if (af_bench_starts_group(report, i))
-            add_peers_heading(report, line->row, out);
-        add_peers_line(report, line, out);
-    }
-}
-
+/* Explains the terms of the table. */
 void af_bench_table_end(const struct af_bench_report *report, struct af_text *out)
 {
-    if (any_peer(report)) {
-        af_text_add(out, "\nThe engine\n");
-        for (size_t i = 0; i < report->count; i++)
-            add_figures(report, i, out);
+    af_text_add(out, "\n");
+    if (report->other_path != NULL) {
+        wrap(out, 2, "",
+             "ratio: the time of the library given by --compare, divided by this "
+             "library's, on the same inputs and by turns: the median, and the middle "
+             "half.");
+        return;
     }
-    add_notes(report, out);
+    wrap(out, 2, "",
+         "roof: share of this machine's measured limit: arithmetic in registers (%s; "
+         "%s for bf16), or for decode reading the keys and values.",
+         report->facts.roof_f32, report->facts.roof_bf16);
+    if (shows_rate())
+        wrap(out, 2, "",
+             "spread: width of the middle half of the samples, as a share of the "
+             "median.");
+    if (any_of(report, AF_BENCH_CALL))
+        wrap(out, 2, "",
+             "over us: microseconds more than one thread needs to read the keys and "
+             "values.");
+    if (any_of(report, AF_BENCH_SERVING))
+        add_serving_note(report, out);
 }

@@ -56,18 +56,11 @@ if(NOT ANYFLASH_FUZZ)
     include(cmake/Manual.cmake)
 endif()
 
-# anyflash-bench, which `anyflash bench` starts, with the scripts of its peers beside it. It
-# measures the shared library.
+# anyflash-bench, which `anyflash bench` starts. It measures the shared library.
 anyflash_room(bench LIBRARIES anyflash_shared m)
-# Textbook attention is optimised like a kernel, or the comparison would be unfair.
-set_source_files_properties(bench/textbook.c PROPERTIES COMPILE_OPTIONS
-    "${ANYFLASH_KERNEL_OPTIONS};-ffp-contract=fast")
 add_executable(anyflash_bench bench/bench_main.c)
 set_target_properties(anyflash_bench PROPERTIES OUTPUT_NAME anyflash-bench
     INSTALL_RPATH "$ORIGIN/../../${CMAKE_INSTALL_LIBDIR}")
 target_link_libraries(anyflash_bench PRIVATE af_bench)
 anyflash_compile_options(anyflash_bench)
-file(CREATE_LINK ${PROJECT_SOURCE_DIR}/bench/peers ${PROJECT_BINARY_DIR}/peers SYMBOLIC)
 install(TARGETS anyflash_bench DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/anyflash)
-install(DIRECTORY bench/peers DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/anyflash
-        FILES_MATCHING PATTERN "*.py")

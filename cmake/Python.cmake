@@ -13,8 +13,6 @@ if(TARGET anyflash)
     set_target_properties(anyflash_bench PROPERTIES INSTALL_RPATH "$ORIGIN/.."
                           BUILD_WITH_INSTALL_RPATH ON)
     install(TARGETS anyflash anyflash_bench RUNTIME DESTINATION anyflash/bin COMPONENT python)
-    install(DIRECTORY bench/peers DESTINATION anyflash/bin COMPONENT python
-            FILES_MATCHING PATTERN "*.py")
     # pip copies this folder to share/ of the environment.
     if(SKBUILD_DATA_DIR)
         anyflash_install_manual(${SKBUILD_DATA_DIR}/share python)

@@ -1,7 +1,7 @@
 """Attention by one other library, a case at a time: python -B main.py LIBRARY THREADS.
 
-anyflash-bench keeps one such process for each library and stops it (SIGSTOP) while others take
-their turn. Each line on stdin is answered by one line of JSON on stdout:
+compare_peers.py keeps one such process for each library and stops it (SIGSTOP) while others
+take their turn. Each line on stdin is answered by one line of JSON on stdout:
 
   {}        `version` of the library
   a case    computes it once: `dtype`, the type it computed in, and `results`, the numbers at

@@ -14,7 +14,7 @@
 #include "kit/install/own_package.h"
 
 #define PATH_BYTES 4096
-/* The program's name, two words for each option that is not repeated, and the end. */
+/* The program's name, two words for each option, and the end. */
 #define WORDS_MAX 16
 
 /* Replaces this process. `words`: the program and its arguments, then NULL. */
@@ -56,14 +56,11 @@ static const char **bench_words(struct af_cli *cli, const char *program)
         const char *word;
         bool has_value;
     } known[] = {
-        {AF_OPTION_QUICK, "--quick", false},       {AF_OPTION_FILTER, "--filter", true},
-        {AF_OPTION_COMPARE, "--compare", true},    {AF_OPTION_THREADS, "--threads", true},
-        {AF_OPTION_JSON, "--json", false},         {AF_OPTION_QUIET, "--quiet", false},
-        {AF_OPTION_TEXTBOOK, "--textbook", false},
+        {AF_OPTION_QUICK, "--quick", false},    {AF_OPTION_FILTER, "--filter", true},
+        {AF_OPTION_COMPARE, "--compare", true}, {AF_OPTION_THREADS, "--threads", true},
+        {AF_OPTION_JSON, "--json", false},      {AF_OPTION_QUIET, "--quiet", false},
     };
-    const struct af_word_list *peers = &cli->options.peers;
-    const char **words =
-        af_arena_array(&cli->arena, WORDS_MAX + 2 * peers->count, sizeof *words);
+    const char **words = af_arena_array(&cli->arena, WORDS_MAX, sizeof *words);
     size_t count = 0;
     words[count++] = program;
     for (size_t i = 0; i < AF_COUNT(known); i++) {
@@ -72,10 +69,6 @@ static const char **bench_words(struct af_cli *cli, const char *program)
         words[count++] = known[i].word;
         if (known[i].has_value)
             words[count++] = cli->options.values[known[i].id];
-    }
-    for (size_t i = 0; i < peers->count; i++) {
-        words[count++] = "--peers";
-        words[count++] = peers->items[i];
     }
     words[count] = NULL;
     return words;

@@ -121,7 +121,6 @@ static void take_option(struct parse *parse, size_t id, const char *argument)
     struct af_word_list *list = id == AF_OPTION_MACHINE         ? &options->machines
                                 : id == AF_OPTION_GIVEN         ? &options->givens
                                 : id == AF_OPTION_ALLOW_CONTENT ? &options->allowed
-                                : id == AF_OPTION_PEERS         ? &options->peers
                                                                 : NULL;
     if (list != NULL)
         list->items[list->count++] = argument;
@@ -305,7 +304,6 @@ static void make_lists(struct af_options *options, int argc, struct af_arena *ar
     options->machines.items = af_arena_array(arena, count, sizeof(char *));
     options->givens.items = af_arena_array(arena, count, sizeof(char *));
     options->allowed.items = af_arena_array(arena, count, sizeof(char *));
-    options->peers.items = af_arena_array(arena, count, sizeof(char *));
     options->words.items = af_arena_array(arena, count, sizeof(char *));
 }
 

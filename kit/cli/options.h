@@ -75,8 +75,7 @@ struct af_options {
     struct af_word_list machines;
     struct af_word_list givens;
     struct af_word_list allowed; /* --allow-content */
-    struct af_word_list peers;
-    struct af_word_list words; /* words after the command */
+    struct af_word_list words;   /* words after the command */
 };
 
 /* What the option means for `command`. Static text. */

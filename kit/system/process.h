@@ -1,14 +1,13 @@
 /*
- * process.h: running other programs, without a shell. There are five ways:
+ * process.h: running other programs, without a shell. There are three ways:
  *
  * af_child_* starts a program or a fork of this process whose answer is short. Several can run
  * while the caller continues; af_child_collect() waits with a time limit. af_program_run() runs
  * a program that takes long and prints a lot, such as an installer, and waits for it.
- * af_program_run_foreground() runs a command of the user's. af_dialog_* is a program that stays
- * alive and answers each line on its stdin with one line on its stdout.
+ * af_program_run_foreground() runs a command of the user's.
  *
- * The others run each in a process group of their own. The whole group is killed at the end, so
- * no process outlives the call. If this process dies, its children are killed.
+ * The first two run each in a process group of their own. The whole group is killed at the end,
+ * so no process outlives the call. If this process dies, its children are killed.
  */
 #ifndef AF_KIT_SYSTEM_PROCESS_H
 #define AF_KIT_SYSTEM_PROCESS_H
@@ -60,39 +59,6 @@ enum anyflash_status af_child_start_fork(int (*body)(int out_fd, void *context),
 enum anyflash_status af_child_collect(struct af_child *child, int limit_ms,
                                       struct af_arena *arena, struct af_span *output_out,
                                       int *exit_code_out, struct anyflash_error *err);
-
-/*
- * A program that is being asked. Zero-initialised: none. Between two questions all its threads
- * are stopped (SIGSTOP), so that it uses no processor time. It is killed if this process dies.
- */
-struct af_dialog {
-    struct af_child child; /* pid 0: none */
-    int in_fd;
-};
-
-/*
- * Starts `argv` (argv[0] searched on PATH, NULL-terminated) with stderr on /dev/null. Fails
- * with IO when the system cannot start it; a program that does not exist fails at the first
- * question.
- */
-enum anyflash_status af_dialog_start(const char *const *argv, struct af_dialog *dialog_out,
-                                     struct anyflash_error *err);
-
-/*
- * Writes `question` and a newline to the program, and waits at most `limit_ms` for one line in
- * answer; *answer_out is that line in the arena, without its newline. Any failure ends the
- * program. Fails with NOT_FOUND if the program does not exist, TIMEOUT, LIMIT if the answer is
- * longer than AF_CHILD_OUTPUT_BYTES, or IO (with exit code or signal) if the program has ended.
- */
-enum anyflash_status af_dialog_ask(struct af_dialog *dialog, struct af_arena *arena,
-                                   const char *question, int limit_ms,
-                                   struct af_span *answer_out, struct anyflash_error *err);
-
-/* Whether it can be asked. */
-bool af_dialog_is_open(const struct af_dialog *dialog);
-
-/* Kills the program and all that it started. Nothing to do for one that has ended. */
-void af_dialog_end(struct af_dialog *dialog);
 
 #define AF_PROGRAM_OUTPUT_BYTES (4u * 1024u * 1024u)
 

@@ -15,7 +15,7 @@ _anyflash() {
   --dtype) COMPREPLY=($(compgen -W 'bf16 fp16' -- "$word")); return ;;
   --given|-g) compopt -o nospace; COMPREPLY=($(compgen -W 'os= arch= platform= distribution= glibc= musl= libc= glibcxx= wsl= container= python= torch= torch_cuda= cxx11abi= flash_attn= xformers= vllm= transformers= transformer_engine= installer= uv= pip= ninja= gpu= sm= vram_gb= driver= cuda_api= rocm= visible_devices= cuda_toolkit= nvcc= gcc= clang= ram_gb= cores= disk_gb= env=' -- "$word")); return ;;
   --color) COMPREPLY=($(compgen -W 'auto always never' -- "$word")); return ;;
-  --package|--version|--publishers|--fallback|--project|--extra|--from|--wheel|--limit|--against|--torch|--download-only|--allow-torch-change|--allow-content|--sha256|--output|-o|--for|--head-dim|--features|--pack|--jobs|--filter|--peers|--compare|--threads|--device|--sources|--machine|-m|--python|-p|--arch|--catalog|--export) return ;;
+  --package|--version|--publishers|--fallback|--project|--extra|--from|--wheel|--limit|--against|--torch|--download-only|--allow-torch-change|--allow-content|--sha256|--output|-o|--for|--head-dim|--features|--pack|--jobs|--filter|--compare|--threads|--device|--sources|--machine|-m|--python|-p|--arch|--catalog|--export) return ;;
   esac
   case $command in
   doctor) options='--prefer --explain --official --publishers --machine --given --here --python --arch --catalog --offline --json --verbose --quiet --color --help' words='' ;;
@@ -30,7 +30,7 @@ _anyflash() {
   check) options='--write --diff --github --fallback --catalog --offline --json --verbose --quiet --color --help' words='' ;;
   machine) options='--tags --schema --machine --given --here --python --offline --json --verbose --quiet --color --help' words='' ;;
   verify) options='--package --device --python --offline --json --verbose --quiet --color --help' words='' ;;
-  bench) options='--quick --filter --peers --compare --textbook --threads --offline --json --verbose --quiet --color --help' words='' ;;
+  bench) options='--quick --filter --compare --threads --offline --json --verbose --quiet --color --help' words='' ;;
   update) options='--check --allow-http --undo --sources --export --offline --json --verbose --quiet --color --help' words='' ;;
   package) options='--dry-run --stand-in --no-wait --python --offline --json --verbose --quiet --color --help' words='install' ;;
   shim) options='--fa3 --python --offline --json --verbose --quiet --color --help' words='install remove status' ;;

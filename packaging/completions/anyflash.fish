@@ -68,9 +68,7 @@ complete -c anyflash -n '__fish_seen_subcommand_from build' -l jobs -d 'run N co
 complete -c anyflash -n '__fish_seen_subcommand_from build' -l clean -d 'remove what builds keep in the cache; with --dry-run only list it'
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l quick -d 'only a few shapes, in less than 10 seconds'
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l filter -d 'only shapes whose name contains all these words, for example: forward bf16 D64' -x
-complete -c anyflash -n '__fish_seen_subcommand_from bench' -l peers -d 'also time the libraries that this interpreter has: torch, zentorch, vLLM, OpenVINO, onnxruntime ...; can be repeated, for libraries in different environments' -r
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l compare -d 'also time another build of libanyflash.so, and show how many times as long it takes and whether its results have the same bits' -r
-complete -c anyflash -n '__fish_seen_subcommand_from bench' -l textbook -d 'time textbook attention, which writes all scores to memory, beside the engine for 512 to 16384 tokens instead'
 complete -c anyflash -n '__fish_seen_subcommand_from bench' -l threads -d 'compute on N threads (default: all usable cores)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from verify' -l device -d 'compute the known answer on this torch device, for example cuda:1 (default: every GPU)' -x
 complete -c anyflash -n '__fish_seen_subcommand_from update' -l undo -d 'go back to the embedded catalog'

@@ -1,4 +1,4 @@
-"""bench/chart.py: the JSON of `anyflash bench` as SVG."""
+"""bench/chart.py: the JSON of a benchmark as SVG."""
 import json
 import pathlib
 import subprocess
@@ -44,12 +44,12 @@ def test_a_bar_for_the_engine_and_each_peer_right_of_the_names():
 def test_two_panels_with_a_curve_until_it_declines(declined):
     results = [{"length": 512 << i,
                 "engine": {"median_ms": .1 * 4 ** i, "peak_bytes": 4e6 * 2 ** i},
-                "textbook": {"median_ms": 9.0 * 4 ** i, "peak_bytes": 9e6 * 4 ** i}}
+                "math": {"median_ms": 9.0 * 4 ** i, "peak_bytes": 9e6 * 4 ** i}}
                for i in range(3)]
     for result in results[3 - declined:]:
-        result["textbook"] = {"decline": "does not fit: 7 GiB"}
-    drawing = draw({"schema": "anyflash-bench-textbook/1", "machine": MACHINE, "heads": 8,
-                    "head_dim": 64, "results": results})
+        result["math"] = {"decline": "does not fit: 7 GiB"}
+    drawing = draw({"device": MACHINE["cpu"], "threads": 2, "torch": "2.15", "dtype": "float32",
+                    "heads": 8, "head_dim": 64, "results": results})
     curves = [node for node in drawing.iter() if node.tag.endswith("polyline")]
     assert len(curves) == (2 if declined == 3 else 4)
     assert "2048" in texts(drawing) and texts(drawing).count("anyflash") == 2
