@@ -75,11 +75,11 @@ struct af_kernel {
     enum anyflash_dtype dtype; /* of q; 0: any */
     bool reads_f8;             /* keys and values are fp8; otherwise they are of q's type */
     uint32_t needs;            /* bits of enum af_cpu_feature that must all be set */
-    uint32_t features;         /* supported features, bits of enum af_feature */
-    bool positive_scale;       /* declines a negative scale */
-    int64_t rows_max;          /* forward, decode: most rows per task */
-    int64_t rows_granule;      /* forward, decode: rows per tile; tasks are multiples of it */
-    int64_t rows_preferred;    /* forward, decode: rows per task when there are enough */
+    bool lacks_dropout;
+    bool positive_scale;    /* declines a negative scale */
+    int64_t rows_max;       /* forward, decode: most rows per task */
+    int64_t rows_granule;   /* forward, decode: rows per tile; tasks are multiples of it */
+    int64_t rows_preferred; /* forward, decode: rows per task when there are enough */
     /*
      * decode: whether it takes less time than the forward kernel of its level for this many
      * rows, in tasks of rows_max, that see this many keys.

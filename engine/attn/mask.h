@@ -73,6 +73,24 @@ static inline struct af_range af_visible_range(const struct af_problem *problem,
     return af_sight_range(af_sight_of(problem, sequence), i);
 }
 
+/* Whether the first key that a query sees differs from query to query; the same for the end. */
+static inline bool af_first_moves(const struct anyflash_attend_args *a)
+{
+    return a->window_left >= 0;
+}
+
+static inline bool af_end_moves(const struct anyflash_attend_args *a)
+{
+    return a->causal || a->window_right >= 0;
+}
+
+/* Row of rotary_cos for query `i` of batch `batch`: see anyflash.h. */
+static inline int64_t af_rotary_position(const struct anyflash_attend_args *a, int64_t batch,
+                                         int64_t i)
+{
+    return a->seqused_k[batch] + (af_first_moves(a) || af_end_moves(a) ? i : 0);
+}
+
 /* The bool mask's value at (b, h, i, j); true without a mask. */
 static inline bool af_mask_allows(const struct af_problem *problem,
                                   const struct af_sequence *sequence, int64_t head, int64_t i,

@@ -5,6 +5,7 @@
 #include "engine/attn/prepare.h"
 
 #include "engine/attn/convert.h"
+#include "engine/attn/mask.h"
 
 /* Copies elements [begin, end) of a row of q's type to a row of type `dtype`, as x / scale. */
 static void copy_row(const struct anyflash_attend_args *a, const char *from, int32_t dtype,
@@ -113,8 +114,6 @@ void af_prepare(struct af_problem *problem, void *scratch)
         for (int64_t head = 0; head < a->heads && turns; head++)
             turn_queries(problem, &turned, b, head);
     }
-    if (turns) {
+    if (turns)
         problem->a.q = turned;
-        problem->features &= ~(uint32_t)AF_FEATURE_ROTARY;
-    }
 }

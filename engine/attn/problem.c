@@ -65,32 +65,6 @@ static void resolve(struct anyflash_attend_args *a)
         a->window_right = WINDOW_ALL;
 }
 
-static uint32_t features_of(const struct anyflash_attend_args *a)
-{
-    const struct {
-        bool asked;
-        uint32_t feature;
-    } rows[] = {
-        {a->causal != 0 || a->window_right >= 0, AF_FEATURE_CAUSAL},
-        {a->window_left >= 0, AF_FEATURE_WINDOW},
-        {a->softcap > 0, AF_FEATURE_SOFTCAP},
-        {a->alibi_slopes != NULL, AF_FEATURE_ALIBI},
-        {a->bias.data != NULL, AF_FEATURE_BIAS},
-        {a->mask.data != NULL, AF_FEATURE_MASK},
-        {a->sinks != NULL, AF_FEATURE_SINKS},
-        {a->dropout > 0, AF_FEATURE_DROPOUT},
-        {a->block_table != NULL, AF_FEATURE_PAGED},
-        {a->rotary_cos != NULL, AF_FEATURE_ROTARY},
-        {a->cu_seqlens_q != NULL || a->cu_seqlens_k != NULL || a->seqused_q != NULL ||
-             a->seqused_k != NULL || a->leftpad_k != NULL,
-         AF_FEATURE_VARLEN},
-    };
-    uint32_t features = 0;
-    for (size_t i = 0; i < AF_COUNT(rows); i++)
-        features |= rows[i].asked ? rows[i].feature : 0;
-    return features;
-}
-
 struct af_sequence af_problem_sequence(const struct af_problem *problem, int64_t batch)
 {
     const struct anyflash_attend_args *a = &problem->a;
@@ -130,7 +104,8 @@ enum anyflash_status af_problem_init(struct af_problem *problem,
         status = af_problem_check_indexes(&checked, err);
     if (status != ANYFLASH_OK)
         return status;
-    checked.features = features_of(&checked.a);
+    checked.changes_scores = checked.a.softcap > 0 || checked.a.alibi_slopes != NULL ||
+                             checked.a.bias.data != NULL || checked.a.mask.data != NULL;
     checked.group = checked.a.heads / checked.a.kv_heads;
     checked.element_bytes = af_dtype_bytes(checked.a.q.dtype);
     checked.key_bytes = af_dtype_bytes(checked.a.k.dtype);

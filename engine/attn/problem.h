@@ -13,31 +13,9 @@
 
 #define AF_DIM_MAX 576
 
-/*
- * Features beyond plain attention; a kernel declines problems with a feature
- * that it lacks.
- */
-enum af_feature {
-    AF_FEATURE_CAUSAL = 1u << 0, /* causal or window_right */
-    AF_FEATURE_WINDOW = 1u << 1, /* window_left */
-    AF_FEATURE_SOFTCAP = 1u << 2,
-    AF_FEATURE_ALIBI = 1u << 3,
-    AF_FEATURE_BIAS = 1u << 4,
-    AF_FEATURE_MASK = 1u << 5,
-    AF_FEATURE_SINKS = 1u << 6,
-    AF_FEATURE_DROPOUT = 1u << 7,
-    AF_FEATURE_PAGED = 1u << 8,
-    AF_FEATURE_ROTARY = 1u << 9,
-    AF_FEATURE_VARLEN = 1u << 10
-};
-
-/* Everything that changes a score after q.k. */
-#define AF_FEATURES_OF_SCORES                                                                  \
-    (AF_FEATURE_SOFTCAP | AF_FEATURE_ALIBI | AF_FEATURE_BIAS | AF_FEATURE_MASK)
-
 struct af_problem {
     struct anyflash_attend_args a; /* resolved: scale is a number, -1 windows stay */
-    uint32_t features;             /* of enum af_feature */
+    bool changes_scores;           /* softcap, ALiBi, bias or mask, after scale * q.k */
     int64_t group;                 /* H / G: query heads that share a key head */
     size_t element_bytes;          /* of q */
     size_t key_bytes;              /* of an element of k and v */
@@ -84,14 +62,6 @@ enum anyflash_status af_backward_problem_init(struct af_backward_problem *proble
 
 /* The sequence of batch index `batch`. */
 struct af_sequence af_problem_sequence(const struct af_problem *problem, int64_t batch);
-
-/* Row of rotary_cos for query `i` of batch `batch`: see anyflash.h. */
-static inline int64_t af_rotary_position(const struct anyflash_attend_args *a, int64_t batch,
-                                         int64_t i)
-{
-    bool moves = a->causal || a->window_left >= 0 || a->window_right >= 0;
-    return a->seqused_k[batch] + (moves ? i : 0);
-}
 
 /* Address of row `row` of `head` of a tensor, for sequence-relative rows. */
 static inline char *af_row_of_tensor(const struct anyflash_tensor *tensor, size_t element_bytes,

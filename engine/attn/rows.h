@@ -119,7 +119,7 @@ static inline float af_alibi_slope(const struct af_problem *problem, int64_t bat
  */
 static inline bool af_is_natural(const struct af_problem *problem)
 {
-    return (problem->features & AF_FEATURES_OF_SCORES) != 0 || problem->a.scale == 0;
+    return problem->changes_scores || problem->a.scale == 0;
 }
 
 /* e^x or, if x is in log2 units, 2^x. */

@@ -11,7 +11,7 @@ const char *af_decline_text(enum af_decline decline)
         [AF_DECLINE_NOT] = "accepts the problem",
         [AF_DECLINE_DTYPE] = "is for a different element type",
         [AF_DECLINE_CPU] = "needs instructions that this processor or system does not support",
-        [AF_DECLINE_FEATURE] = "lacks a feature that the call needs",
+        [AF_DECLINE_DROPOUT] = "has no dropout",
         [AF_DECLINE_SCALE] = "needs a positive scale",
     };
     return texts[decline];
@@ -26,8 +26,8 @@ enum af_decline af_kernel_declines(const struct af_kernel *kernel,
         return AF_DECLINE_DTYPE;
     if ((kernel->needs & ~cpu_features) != 0)
         return AF_DECLINE_CPU;
-    if ((problem->features & ~kernel->features) != 0)
-        return AF_DECLINE_FEATURE;
+    if (kernel->lacks_dropout && problem->a.dropout > 0)
+        return AF_DECLINE_DROPOUT;
     if (kernel->positive_scale && !(problem->a.scale > 0))
         return AF_DECLINE_SCALE;
     return AF_DECLINE_NOT;

@@ -11,7 +11,7 @@ enum af_decline {
     AF_DECLINE_NOT = 0, /* the kernel can run */
     AF_DECLINE_DTYPE,
     AF_DECLINE_CPU,
-    AF_DECLINE_FEATURE,
+    AF_DECLINE_DROPOUT,
     AF_DECLINE_SCALE
 };
 

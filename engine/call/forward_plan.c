@@ -366,7 +366,7 @@ const struct af_kernel *af_schedule_task(const struct af_schedule *schedule, int
         block = split.blocks - 1 - block;
     fill_task(schedule, entry, &split, row_task / split.blocks * split.heads_per_task, block,
               chunk, task);
-    const bool windowed = schedule->problem->a.window_left >= 0;
+    const bool windowed = af_first_moves(&schedule->problem->a);
     task->keys_are_new = split.chunks > 1 || windowed || row_task % split.blocks == 0;
     return split.kernel;
 }

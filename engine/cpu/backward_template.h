@@ -182,7 +182,7 @@ static struct back AF_FN(back_of)(const struct af_problem *problem)
     work.qk_width = round_up(problem->a.head_dim, AF_LANES);
     work.v_width = round_up(problem->a.value_dim, AF_LANES);
     work.dq_rows = round_up(problem->a.head_dim, PAIR_COLUMNS);
-    work.featured = (problem->features & (AF_FEATURES_OF_SCORES | AF_FEATURE_DROPOUT)) != 0;
+    work.featured = problem->changes_scores || problem->a.dropout > 0;
     return work;
 }
 

@@ -416,10 +416,9 @@ static struct work AF_FN(work_of)(const struct af_problem *problem)
     work.value_rows = (problem->a.value_dim + value_step - 1) / value_step * value_step;
     const int64_t block_bytes = COLUMN_WORDS * work.value_rows * (int64_t)sizeof(float);
     const int64_t blocks = (problem->a.k_len + BLOCK_KEYS - 1) / BLOCK_KEYS;
-    const bool shared = blocks > 0 && problem->a.window_left < 0; /* by adjacent tasks */
+    const bool shared = blocks > 0 && !af_first_moves(&problem->a); /* by adjacent tasks */
     work.value_blocks = shared && blocks <= KEPT_BYTES / block_bytes ? blocks : 1;
-    work.featured = (problem->features & AF_FEATURES_OF_SCORES) != 0 ||
-                    (AF_F8 && AF_PAIRS && problem->a.scale_per_page);
+    work.featured = problem->changes_scores || (AF_F8 && AF_PAIRS && problem->a.scale_per_page);
     work.natural = af_is_natural(problem);
     work.fold = work.featured ? problem->a.scale : problem->a.scale * AF_LOG2E;
     work.unit = work.featured ? 1.0f : problem->a.scale * AF_LOG2E;

@@ -13,8 +13,6 @@
 /* All kernels of this build, slowest first. Static storage. */
 const struct af_kernel *const *af_kernels(size_t *count_out);
 
-#define AF_FEATURES_ALL UINT32_MAX
-
 /* The decode kernels accept tasks of at most this many rows. */
 #define AF_DECODE_ROWS_MAX 16
 
@@ -54,7 +52,7 @@ const struct af_kernel *const *af_kernels(size_t *count_out);
         .dtype = element,                                                                      \
         .reads_f8 = f8,                                                                        \
         .needs = AF_NEEDS,                                                                     \
-        .features = AF_FEATURES_ALL & ~(uint32_t)AF_FEATURE_DROPOUT,                           \
+        .lacks_dropout = true,                                                                 \
         .rows_max = AF_DECODE_ROWS_MAX,                                                        \
         .rows_granule = 1,                                                                     \
         .rows_preferred = AF_DECODE_ROWS_MAX,                                                  \

@@ -17,7 +17,7 @@ const struct af_kernel AF_NAME(fwd, AF_TYPE, AF_LEVEL, AF_TILE) = {
     .dtype = AF_DTYPE,
     .reads_f8 = AF_F8,
     .needs = AF_NEEDS,
-    .features = AF_FEATURES_ALL & ~(AF_F8 || AF_PAIRS ? (uint32_t)AF_FEATURE_DROPOUT : 0),
+    .lacks_dropout = AF_F8 || AF_PAIRS,
     .positive_scale = AF_PAIRS,
     .rows_max = AF_TILES_MAX * TILE_VECS * AF_LANES,
     .rows_granule = TILE_VECS * AF_LANES,
@@ -42,7 +42,6 @@ const struct af_kernel AF_NAME(bwd, AF_TYPE, AF_LEVEL, AF_TILE) = {
     .operation = AF_BACKWARD,
     .dtype = AF_DTYPE,
     .needs = AF_NEEDS,
-    .features = AF_FEATURES_ALL,
     .scratch_bytes = AF_FN(scratch_bytes),
     .run_backward = AF_FN(run),
 };

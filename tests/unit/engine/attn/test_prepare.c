@@ -173,7 +173,6 @@ static void test_prepare__appends_and_turns(void **state)
         af_prepare(&problem, turned);
         expect_keys(&a, layout);
         expect_queries(&a, &problem);
-        assert_false(problem.features & AF_FEATURE_ROTARY);
         assert_ptr_equal(problem.a.q.data, rotary_dim > 0 ? (void *)turned : a.q.data);
         assert_int_equal(af_problem_sequence(&problem, 0).k_count, used[0] + NEW);
     }

@@ -177,23 +177,23 @@ static void test_problem__takes_a_longer_struct_whose_tail_is_zero(void **state)
     assert_non_null(strstr(err.message, "this library is older than the header"));
 }
 
-static void test_problem__resolves_defaults_and_features(void **state)
+static void test_problem__resolves_defaults(void **state)
 {
     (void)state;
     struct anyflash_attend_args a = good();
     struct af_problem plain = accepted(&a);
     assert_true(plain.a.scale == 0.5f);
-    assert_int_equal(plain.features, 0);
+    assert_false(plain.changes_scores);
     assert_int_equal(plain.group, 2);
     assert_int_equal(plain.element_bytes, 4);
     a.causal = 1;
-    a.softcap = 30;
     a.sinks = slopes;
+    a.dropout = 0.5f;
+    assert_false(accepted(&a).changes_scores);
     a.scale = 0;
     set_mask(&a);
     struct af_problem other = accepted(&a);
-    assert_int_equal(other.features, AF_FEATURE_CAUSAL | AF_FEATURE_SOFTCAP | AF_FEATURE_SINKS |
-                                         AF_FEATURE_MASK);
+    assert_true(other.changes_scores);
     assert_true(other.a.scale == 0);
 }
 
@@ -205,7 +205,6 @@ static void test_problem__bounds_windows_and_keeps_them(void **state)
     a.window_left = a.window_right = INT64_MAX;
     struct af_problem problem = accepted(&a);
     struct af_sequence s = af_problem_sequence(&problem, 0);
-    assert_int_equal(problem.features, AF_FEATURE_CAUSAL | AF_FEATURE_WINDOW);
     assert_true(problem.a.window_left > 0 && problem.a.window_right > 0);
     for (int64_t i = 0; i < a.q_len; i++) {
         struct af_range seen = af_visible_range(&problem, &s, i);
@@ -373,7 +372,7 @@ int main(void)
         cmocka_unit_test(test_problem__refuses_with_name_and_value),
         cmocka_unit_test(test_problem__refuses_null),
         cmocka_unit_test(test_problem__takes_a_longer_struct_whose_tail_is_zero),
-        cmocka_unit_test(test_problem__resolves_defaults_and_features),
+        cmocka_unit_test(test_problem__resolves_defaults),
         cmocka_unit_test(test_problem__bounds_windows_and_keeps_them),
         cmocka_unit_test(test_problem__refuses_a_scale_that_is_none),
         cmocka_unit_test(test_problem__takes_empty_tensors_without_data),

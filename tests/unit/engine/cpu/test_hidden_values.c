@@ -79,7 +79,7 @@ static void attend(const struct af_kernel *kernel, struct inputs *in, bool by_ma
     struct anyflash_attend_args *a = &problem.a;
     problem.element_bytes = af_dtype_bytes(of_q);
     problem.key_bytes = af_dtype_bytes(of_k);
-    problem.features = by_mask ? AF_FEATURE_MASK : AF_FEATURE_CAUSAL;
+    problem.changes_scores = by_mask;
     a->batch = a->kv_heads = 1;
     a->heads = GROUP;
     a->q_len = QUERIES;
