@@ -17,6 +17,7 @@
 
 #include "tests/oracle/reference.h"
 
+#include "case_random.h"
 #include "guard.h"
 
 #define CASE_FILL 0xA5
@@ -67,21 +68,17 @@ static inline void case_sizes(struct backward_case *c, int64_t batch, int64_t kv
 
 static inline uint64_t case_word(struct backward_case *c)
 {
-    uint64_t x = c->seed += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    return random_word(&c->seed);
 }
 
-/* From low to high, both included. */
 static inline int64_t case_pick(struct backward_case *c, int64_t low, int64_t high)
 {
-    return low + (int64_t)(case_word(c) % (uint64_t)(high - low + 1));
+    return random_pick(&c->seed, low, high);
 }
 
 static inline bool case_one_in(struct backward_case *c, int64_t n)
 {
-    return case_pick(c, 1, n) == 1;
+    return random_one_in(&c->seed, n);
 }
 
 static inline float case_number(struct backward_case *c)

@@ -6,12 +6,10 @@
 #define AF_TEST_BACKWARD_PAIR_CASE_H
 
 #include "backward_plain.h"
-#include "pair_number.h"
+#include "visibility_case.h"
 
 enum feature {
-    CAUSAL,
-    WINDOW,
-    LEFTPAD,
+    LEFTPAD = VISIBILITIES,
     SEQUSED,
     PACKED,
     SINKS,
@@ -33,9 +31,9 @@ enum feature {
 };
 
 static const char *const feature_names[FEATURES] = {
-    "causal",    "window", "leftpad", "seqused", "packed",    "sinks", "softcap",
-    "alibi",     "mask",   "bias",    "dropout", "scale",     "group", "strides",
-    "nonfinite", "dlse",   "dbias",   "dsinks",  "value_dim", "o_type"};
+    VISIBILITY_NAMES, "leftpad", "seqused", "packed",    "sinks", "softcap", "alibi",
+    "mask",           "bias",    "dropout", "scale",     "group", "strides", "nonfinite",
+    "dlse",           "dbias",   "dsinks",  "value_dim", "o_type"};
 
 /* The API allows all features in one call. */
 static inline bool pair_is_legal(int one, int other)
@@ -116,25 +114,6 @@ static inline void pair_sizes(struct backward_case *c, enum shape shape, unsigne
 static inline int64_t pair_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-static inline void pair_visibility(struct backward_case *c, unsigned features)
-{
-    struct anyflash_attend_args *a = &c->a;
-    a->causal = HAS(features, CAUSAL);
-    a->align = (int32_t)case_pick(c, 0, 1);
-    if ((HAS(features, CAUSAL) || HAS(features, WINDOW)) && case_one_in(c, 3)) {
-        for (int64_t b = 0; b < a->batch; b++)
-            c->offsets[b] =
-                (int32_t)(a->k_len + (case_one_in(c, 4) ? 200 : 0) - case_pick(c, 1, 60));
-        a->causal_offsets = c->offsets;
-        a->align = ANYFLASH_ALIGN_OFFSETS;
-    }
-    if (HAS(features, WINDOW)) {
-        const int64_t most = case_one_in(c, 3) ? 15 : a->k_len < 400 ? 90 : a->k_len;
-        a->window_left = case_one_in(c, 4) ? -1 : case_pick(c, 0, most);
-        a->window_right = a->window_left < 0 || case_one_in(c, 3) ? case_pick(c, 0, 60) : -1;
-    }
 }
 
 /* Lengths of sequences, and left padding: up to 47 keys less at each end. */
@@ -305,7 +284,7 @@ static inline struct backward_case *pair_case(uint64_t seed)
     c->gaps = HAS(features, STRIDES);
     c->nan_in_gaps = HAS(features, NONFINITE);
     pair_sizes(c, shape, features);
-    pair_visibility(c, features);
+    visibility_of(&c->a, features, c->offsets, &c->seed);
     if (shape == SHAPE_BLIND) {
         c->a.causal = 1;
         c->a.causal_offsets = NULL;

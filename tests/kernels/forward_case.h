@@ -19,6 +19,7 @@
 
 #include "tests/oracle/reference.h"
 
+#include "case_random.h"
 #include "guard.h"
 
 #define CASE_FILL 0xA5
@@ -43,21 +44,17 @@ struct forward_case {
 
 static inline uint64_t case_word(struct forward_case *c)
 {
-    uint64_t x = c->state += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    return random_word(&c->state);
 }
 
-/* From low to high, both included. */
 static inline int64_t case_pick(struct forward_case *c, int64_t low, int64_t high)
 {
-    return low + (int64_t)(case_word(c) % (uint64_t)(high - low + 1));
+    return random_pick(&c->state, low, high);
 }
 
 static inline bool case_one_in(struct forward_case *c, int64_t n)
 {
-    return case_pick(c, 1, n) == 1;
+    return random_one_in(&c->state, n);
 }
 
 static inline float case_number(struct forward_case *c)

@@ -7,12 +7,10 @@
 #define AF_TEST_PAIR_CASE_H
 
 #include "forward_case.h"
-#include "pair_number.h"
+#include "visibility_case.h"
 
 enum feature {
-    CAUSAL,
-    WINDOW,
-    LEFTPAD,
+    LEFTPAD = VISIBILITIES,
     SEQUSED,
     PACKED,
     PAGES,
@@ -34,9 +32,9 @@ enum feature {
 };
 
 static const char *const feature_names[FEATURES] = {
-    "causal",  "window", "leftpad", "seqused", "packed",  "pages",    "cache",
-    "append",  "rotary", "sinks",   "softcap", "alibi",   "mask",     "bias",
-    "dropout", "fp8",    "scale",   "group",   "strides", "nonfinite"};
+    VISIBILITY_NAMES, "leftpad", "seqused",  "packed", "pages", "cache",   "append", "rotary",
+    "sinks",          "softcap", "alibi",    "mask",   "bias",  "dropout", "fp8",    "scale",
+    "group",          "strides", "nonfinite"};
 
 /* Whether the API allows two features in one call. */
 static inline bool pair_is_legal(int one, int other)
@@ -124,26 +122,6 @@ static inline void pair_sizes(struct forward_case *c, enum shape shape, bool gro
         break;
     case SHAPES:
         break;
-    }
-}
-
-/* Sets what the rows see: the first key and the missing ones at the end are 0 to 47. */
-static inline void pair_visibility(struct forward_case *c, unsigned features)
-{
-    struct anyflash_attend_args *a = &c->a;
-    a->causal = HAS(features, CAUSAL);
-    a->align = (int32_t)case_pick(c, 0, 1);
-    if ((HAS(features, CAUSAL) || HAS(features, WINDOW)) && case_one_in(c, 3)) {
-        int32_t *offsets = case_indexes(c, a->batch);
-        for (int64_t b = 0; b < a->batch; b++)
-            offsets[b] = (int32_t)(a->k_len - case_pick(c, 1, 60));
-        a->causal_offsets = offsets;
-        a->align = ANYFLASH_ALIGN_OFFSETS;
-    }
-    if (HAS(features, WINDOW)) {
-        const int64_t most = case_one_in(c, 3) ? 15 : a->k_len < 400 ? 90 : a->k_len;
-        a->window_left = case_one_in(c, 4) ? -1 : case_pick(c, 0, most);
-        a->window_right = a->window_left < 0 || case_one_in(c, 3) ? case_pick(c, 0, 60) : -1;
     }
 }
 
@@ -291,7 +269,7 @@ static inline struct forward_case *pair_case(uint64_t seed)
     if (HAS(features, FP8))
         c->key_dtype = case_one_in(c, 2) ? ANYFLASH_F8_E4M3 : ANYFLASH_F8_E5M2;
     pair_sizes(c, shape, HAS(features, GROUP));
-    pair_visibility(c, features);
+    visibility_of(&c->a, features, case_indexes(c, c->a.batch), &c->state);
     const bool keeps = shape == SHAPE_TILES && c->a.causal && case_one_in(c, 3);
     if (keeps) {
         int32_t *offsets = case_indexes(c, 1);

@@ -13,6 +13,7 @@
 
 #include "backward_check.h"
 #include "contexts.h"
+#include "visibility_case.h"
 
 #define CASES 60
 
@@ -39,15 +40,7 @@ static int64_t pick_dim(struct backward_case *c)
 static void pick_visibility(struct backward_case *c)
 {
     struct anyflash_attend_args *a = &c->a;
-    a->causal = case_one_in(c, 2);
-    a->align = (int32_t)case_pick(c, 0, 2);
-    a->causal_offsets = a->align == ANYFLASH_ALIGN_OFFSETS ? c->offsets : NULL;
-    for (int b = 0; b < 8; b++)
-        c->offsets[b] = (int32_t)case_pick(c, -20, 60);
-    if (case_one_in(c, 4))
-        a->window_left = case_pick(c, 0, 60);
-    if (case_one_in(c, 4))
-        a->window_right = case_pick(c, 0, 60);
+    visibility_any(a, c->offsets, &c->seed);
     if (case_one_in(c, 4)) {
         for (int b = 0; b < a->batch; b++)
             c->used_q[b] = (int32_t)case_pick(c, 0, a->q_len);

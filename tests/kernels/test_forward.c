@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "forward_check.h"
+#include "visibility_case.h"
 
 #define CASES 10
 
@@ -48,18 +49,7 @@ static void pick_sizes(struct forward_case *c, int64_t q_most, int64_t k_most)
 static void pick_visibility(struct forward_case *c)
 {
     struct anyflash_attend_args *a = &c->a;
-    a->causal = case_one_in(c, 2);
-    a->align = (int32_t)case_pick(c, 0, 2);
-    if (a->align == ANYFLASH_ALIGN_OFFSETS) {
-        int32_t *offsets = case_indexes(c, a->batch);
-        for (int64_t b = 0; b < a->batch; b++)
-            offsets[b] = (int32_t)case_pick(c, -30, 90);
-        a->causal_offsets = offsets;
-    }
-    if (case_one_in(c, 3))
-        a->window_left = case_pick(c, 0, 80);
-    if (case_one_in(c, 4))
-        a->window_right = case_pick(c, 0, 80);
+    visibility_any(a, case_indexes(c, a->batch), &c->state);
     if (case_one_in(c, 4))
         a->mask = case_plane(c, ANYFLASH_BOOL);
 }
