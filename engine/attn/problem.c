@@ -9,46 +9,10 @@
 
 #include "engine/attn/layout.h"
 #include "engine/attn/problem_check.h"
-
-/* Sizes of the structs in the first version of the header; later versions only add fields. */
-#define FIRST_VERSION_BYTES                                                                    \
-    (offsetof(struct anyflash_attend_args, dropout_offset) + sizeof(uint64_t))
-#define FIRST_BACKWARD_BYTES                                                                   \
-    (offsetof(struct anyflash_attend_backward_args, dlse) + sizeof(const float *))
-/* No version of the header will exceed this; a larger value was never set. */
-#define STRUCT_BYTES_MAX 4096
+#include "engine/base/args.h"
 
 /* Window that includes every pair of positions. */
 #define WINDOW_ALL ((int64_t)1 << 40)
-
-/*
- * Copies an argument struct that begins with its struct_size. Members missing
- * from an older header become zero; extra members of a newer one must be zero.
- * Fails with ARGUMENT when the struct is shorter than the first version or
- * absurdly long.
- */
-static enum anyflash_status copy_args(void *copy, size_t copy_bytes, const void *args,
-                                      size_t first_version_bytes, struct anyflash_error *err)
-{
-    size_t given_bytes;
-    if (args == NULL)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "args is NULL");
-    memcpy(&given_bytes, args, sizeof given_bytes);
-    if (given_bytes < first_version_bytes || given_bytes > STRUCT_BYTES_MAX)
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "struct_size is %zu; this library knows %zu bytes", given_bytes,
-                       copy_bytes);
-    for (size_t i = copy_bytes; i < given_bytes; i++) {
-        if (((const unsigned char *)args)[i] != 0)
-            return af_fail(err, ANYFLASH_E_ARGUMENT,
-                           "struct_size is %zu and an option past byte %zu is set; this "
-                           "library is older than the header",
-                           given_bytes, copy_bytes);
-    }
-    memset(copy, 0, copy_bytes);
-    memcpy(copy, args, given_bytes < copy_bytes ? given_bytes : copy_bytes);
-    return ANYFLASH_OK;
-}
 
 /* Sets unused strides to 0, so that one formula addresses all layouts; bounds the windows. */
 static void resolve(struct anyflash_attend_args *a)
@@ -93,7 +57,7 @@ enum anyflash_status af_problem_init(struct af_problem *problem,
 {
     struct af_problem checked = {0};
     enum anyflash_status status =
-        copy_args(&checked.a, sizeof checked.a, args, FIRST_VERSION_BYTES, err);
+        af_args_copy(&checked.a, sizeof checked.a, args, AF_ARGS_ATTEND_BYTES, err);
     if (status == ANYFLASH_OK)
         status = af_problem_check_options(&checked.a, err);
     if (status != ANYFLASH_OK)
@@ -242,7 +206,7 @@ enum anyflash_status af_backward_problem_init(struct af_backward_problem *proble
     struct anyflash_attend_backward_args copy;
     struct af_backward_problem checked = {0};
     enum anyflash_status status =
-        copy_args(&copy, sizeof copy, args, FIRST_BACKWARD_BYTES, err);
+        af_args_copy(&copy, sizeof copy, args, AF_ARGS_BACKWARD_BYTES, err);
     if (status == ANYFLASH_OK && copy.forward == NULL)
         status = af_fail(err, ANYFLASH_E_ARGUMENT, "forward is NULL; it is needed");
     if (status == ANYFLASH_OK)

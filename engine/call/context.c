@@ -4,6 +4,7 @@
  */
 #include "engine/call/context.h"
 
+#include "engine/base/args.h"
 #include "engine/base/cores.h"
 #include "engine/base/cpu.h"
 #include "engine/base/mem.h"
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 
 #define THREADS_MAX 1024
+/* Of the first version. */
+#define CONTEXT_ARGS_BYTES AF_ARGS_UP_TO(struct anyflash_context_args, parallel)
 #define KEPT_BYTES_MAX (64u * 1024u * 1024u)
 
 /* A call with fewer operations than this runs on one thread: waking others takes longer. */
@@ -48,10 +51,6 @@ static void release_aligned(void *memory, void *user)
 static enum anyflash_status check_args(const struct anyflash_context_args *args,
                                        struct anyflash_error *err)
 {
-    if (args->struct_size != sizeof *args)
-        return af_fail(err, ANYFLASH_E_ARGUMENT,
-                       "context args: struct_size is %zu, expected %zu", args->struct_size,
-                       sizeof *args);
     if (args->threads < 0 || args->threads > THREADS_MAX)
         return af_fail(err, ANYFLASH_E_ARGUMENT, "context args: threads is %d, must be 0 to %d",
                        (int)args->threads, THREADS_MAX);
@@ -87,10 +86,12 @@ enum anyflash_status anyflash_context_new(const struct anyflash_context_args *ar
 {
     struct anyflash_context_args resolved = {.struct_size = sizeof resolved};
     if (args != NULL) {
-        enum anyflash_status status = check_args(args, err);
+        enum anyflash_status status =
+            af_args_copy(&resolved, sizeof resolved, args, CONTEXT_ARGS_BYTES, err);
+        if (status == ANYFLASH_OK)
+            status = check_args(&resolved, err);
         if (status != ANYFLASH_OK)
             return status;
-        resolved = *args;
     }
     if (resolved.allocate == NULL) {
         resolved.allocate = allocate_aligned;

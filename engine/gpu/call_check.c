@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "engine/base/base.h"
+#include "engine/base/args.h"
 #include "engine/gpu/launch.h"
 
 #define HEAD_DIM_MAX 256
@@ -16,18 +16,8 @@
 #define WORKSPACE_ALIGN 256 /* bytes */
 #define SPLITS_MAX 128
 
-/* Copies a struct whose caller may know fewer members; the others keep their defaults. */
-static bool copy_struct(void *to, size_t size_bytes, const void *from)
-{
-    size_t given = 0;
-    if (from != NULL)
-        memcpy(&given, from, sizeof given);
-    if (given < sizeof given || given > 4096)
-        return false;
-    memcpy(to, from, given < size_bytes ? given : size_bytes);
-    memcpy(to, &size_bytes, sizeof size_bytes);
-    return true;
-}
+_Static_assert(sizeof(struct anyflash_attend_args) == 672,
+               "a new option: if the CUDA kernels lack it, lacking() must name it");
 
 /* A feature of anyflash_attend() that the kernels lack, or NULL. */
 static const char *lacking(const struct anyflash_attend_args *a)
@@ -307,12 +297,12 @@ static enum anyflash_status begin(struct af_launch_call *call,
                                   struct anyflash_error *err)
 {
     memset(call, 0, sizeof *call);
-    call->a = ANYFLASH_ATTEND_ARGS_INIT;
     call->cuda = ANYFLASH_CUDA_ARGS_INIT;
-    if (!copy_struct(&call->a, sizeof call->a, args) ||
-        (cuda != NULL && !copy_struct(&call->cuda, sizeof call->cuda, cuda)))
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "struct_size is not set");
-    return check_common(call, err);
+    enum anyflash_status status =
+        af_args_copy(&call->a, sizeof call->a, args, AF_ARGS_ATTEND_BYTES, err);
+    if (status == ANYFLASH_OK && cuda != NULL)
+        status = af_args_copy(&call->cuda, sizeof call->cuda, cuda, sizeof call->cuda, err);
+    return status == ANYFLASH_OK ? check_common(call, err) : status;
 }
 
 static void finish(struct af_launch_call *call)
@@ -380,10 +370,12 @@ enum anyflash_status af_launch_check_backward(struct af_launch_call *call,
                                               const struct anyflash_cuda_args *cuda,
                                               struct anyflash_error *err)
 {
-    if (args == NULL || args->struct_size < sizeof *args || args->forward == NULL)
-        return af_fail(err, ANYFLASH_E_ARGUMENT, "struct_size or forward is not set");
-    enum anyflash_status status = begin(call, args->forward, cuda, err);
-    memcpy(&call->gradients, args, sizeof *args);
+    struct anyflash_attend_backward_args gradients;
+    enum anyflash_status status =
+        af_args_copy(&gradients, sizeof gradients, args, AF_ARGS_BACKWARD_BYTES, err);
+    if (status == ANYFLASH_OK)
+        status = begin(call, gradients.forward, cuda, err);
+    call->gradients = gradients;
     call->backward = true;
     if (status == ANYFLASH_OK)
         status = check_no_cache(&call->a, err);

@@ -53,6 +53,16 @@ static void test_context__refuses_wrong_arguments(void **state)
     struct anyflash_context_args args = good;
     args.struct_size--;
     refuses_context(args, "struct_size");
+    struct {
+        struct anyflash_context_args args;
+        uint64_t option;
+    } newer = {good, 1};
+    newer.args.struct_size = sizeof newer;
+    struct anyflash_context *context = NULL;
+    assert_int_equal(anyflash_context_new(&newer.args, &context, NULL), ANYFLASH_E_ARGUMENT);
+    newer.option = 0;
+    assert_int_equal(anyflash_context_new(&newer.args, &context, NULL), ANYFLASH_OK);
+    anyflash_context_free(context);
     args = good;
     args.threads = -1;
     refuses_context(args, "threads is -1");

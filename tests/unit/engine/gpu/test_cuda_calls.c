@@ -415,6 +415,21 @@ static void refuse(void)
     }
 }
 
+/* A member of a newer header is ignored only while it is off. */
+static void refuse_a_newer_option(void)
+{
+    reset();
+    struct {
+        struct anyflash_attend_args args;
+        uint64_t option;
+    } newer = {args, 1};
+    newer.args.struct_size = sizeof newer;
+    CHECK(anyflash_cuda_attend(&newer.args, &cuda, &err) == ANYFLASH_E_ARGUMENT, "not refused");
+    CHECK(strstr(err.message, "older than the header") != NULL, "%s", err.message);
+    newer.option = 0;
+    CHECK(anyflash_cuda_attend(&newer.args, &cuda, &err) == ANYFLASH_OK, "%s", err.message);
+}
+
 /* ---- the driver ---- */
 
 static const char *const failing[] = {"cuDeviceGet:101",         "cuCtxGetCurrent:700",
@@ -627,6 +642,7 @@ static void survive_damage(void)
     EACH(split_keys_and_merge)                                                                 \
     EACH(run_backward)                                                                         \
     EACH(refuse)                                                                               \
+    EACH(refuse_a_newer_option)                                                                \
     EACH(survive_each_error)                                                                   \
     EACH(say_that_there_is_no_gpu)                                                             \
     EACH(say_that_the_gpu_is_too_old)                                                          \
