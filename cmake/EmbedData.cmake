@@ -20,7 +20,8 @@ function(anyflash_embed_data target)
     set(sources)
     foreach(name engine/base/base kit/base/memory kit/base/json kit/base/sha256
                  kit/base/text kit/formats/version kit/system/file kit/system/output
-                 kit/catalog/catalog_rows kit/catalog/catalog_pack)
+                 kit/catalog/catalog_rows kit/catalog/catalog_list
+                 kit/catalog/catalog_pack)
         list(APPEND sources ${PROJECT_SOURCE_DIR}/${name}.c)
     endforeach()
     add_library(packing STATIC ${sources})

@@ -55,63 +55,35 @@ enum anyflash_status af_catalog_parse(struct af_catalog *catalog, struct af_span
     return publish(&made, status, catalog);
 }
 
-/* The rank of `version` among the catalog's: the highest of those that are not newer. */
-static int32_t rank_of(const struct af_catalog *catalog, const char *version)
-{
-    struct af_version own;
-    struct af_version other;
-    int32_t rank = 0;
-    const char *last = NULL; /* equal texts share one pointer */
-    af_version_parse(version, strlen(version), &own);
-    for (size_t i = 0; i < catalog->count; i++) {
-        const struct af_catalog_wheel *wheel = &catalog->wheels[i];
-        if (wheel->version_rank <= rank || wheel->version == last)
-            continue;
-        last = wheel->version;
-        if (af_version_parse(last, strlen(last), &other) &&
-            af_version_compare_public(&other, &own) <= 0)
-            rank = wheel->version_rank;
-    }
-    return rank;
-}
-
-/* Rows for the files that are wheels of ours; named_out lists their paths. */
-static void write_rows(const char *const *paths, size_t count, struct af_text *rows,
-                       const char **named_out)
+/* The known wheels, then the files among `paths` that are wheels of ours. */
+static enum anyflash_status add_all(struct af_catalog_list *list,
+                                    const struct af_catalog *catalog, const char *const *paths,
+                                    size_t count, struct anyflash_error *err)
 {
     static const struct af_listing_source here = {.source = "this machine",
                                                   .kind = "community"};
-    for (size_t i = 0; i < count; i++)
-        if (af_listing_add_file(af_path_name(paths[i]), &here, rows))
-            *named_out++ = paths[i];
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < catalog->count; i++)
+        status = af_catalog_list_add(list, &catalog->wheels[i], catalog->name, err);
+    for (size_t i = 0; status == ANYFLASH_OK && i < count; i++) {
+        const size_t before = list->count;
+        status = af_listing_add_file(af_path_name(paths[i]), &here, list, err);
+        if (list->count > before)
+            list->wheels[before].path = af_arena_text(list->arena, paths[i]);
+    }
+    return status;
 }
 
 enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char *const *paths,
                                           size_t count, struct anyflash_error *err)
 {
-    const struct af_catalog_wheel *files = NULL;
-    size_t file_count = 0;
-    const char *date = NULL;
-    struct af_text rows = {0};
-    const char **named = af_arena_array(&catalog->arena, count + 1, sizeof *named);
-    write_rows(paths, count, &rows, named);
-    const struct af_span bytes = {af_text_get(&rows), rows.len};
-    enum anyflash_status status = af_catalog_rows_read(
-        bytes, "wheels on this machine", &catalog->arena, &files, &file_count, &date, err);
-    af_text_release(&rows);
-    if (status != ANYFLASH_OK || file_count == 0)
+    struct af_catalog_list list = {.arena = &catalog->arena};
+    enum anyflash_status status = add_all(&list, catalog, paths, count, err);
+    if (status != ANYFLASH_OK || list.count == catalog->count) {
+        af_catalog_list_release(&list);
         return status;
-    struct af_catalog_wheel *all =
-        af_arena_array(&catalog->arena, catalog->count + file_count, sizeof *all);
-    memcpy(all, catalog->wheels, catalog->count * sizeof *all);
-    for (size_t i = 0; i < file_count; i++) {
-        struct af_catalog_wheel *wheel = &all[catalog->count + i];
-        *wheel = files[i];
-        wheel->path = af_arena_text(&catalog->arena, named[i]);
-        wheel->version_rank = rank_of(catalog, wheel->version);
     }
-    catalog->wheels = all;
-    catalog->count += file_count;
+    catalog->wheels = af_catalog_list_take(&list, &catalog->count);
     return ANYFLASH_OK;
 }
 

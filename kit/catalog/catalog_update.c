@@ -1,5 +1,5 @@
 /*
- * catalog_update.c: converts a page of releases to rows of the catalog; writes and reads the
+ * catalog_update.c: reads the wheels of a page of releases; writes and reads the
  * file of an updated catalog.
  */
 #include "kit/catalog/catalog_update.h"
@@ -71,10 +71,13 @@ struct asset {
     const char *digest;
 };
 
-/* Appends the row of the file whose name is `wheel`. */
-static void add_row(const struct asset *asset, const struct af_wheel_name *wheel,
-                    const struct af_listing_source *source, struct af_text *rows)
+/* Adds the file whose name is `wheel`. */
+static enum anyflash_status add_asset(const struct asset *asset,
+                                      const struct af_wheel_name *wheel,
+                                      const struct af_listing_source *source,
+                                      struct af_catalog_list *list, struct anyflash_error *err)
 {
+    char shown[2 * AF_WHEEL_NAME_BYTES];
     char version[AF_WHEEL_NAME_BYTES];
     char glibc[GLIBC_BYTES];
     unsigned char sha256[AF_SHA256_BYTES];
@@ -85,7 +88,7 @@ static void add_row(const struct asset *asset, const struct af_wheel_name *wheel
     read_glibc(wheel->platform, glibc);
     snprintf(version, sizeof version, "%.*s", (int)strcspn(wheel->version_text, "+"),
              wheel->version_text);
-    const struct af_catalog_wheel row = {
+    const struct af_catalog_wheel made = {
         .filename = asset->filename,
         .url = unless_empty(asset->url),
         .source = source->source,
@@ -110,7 +113,8 @@ static void add_row(const struct asset *asset, const struct af_wheel_name *wheel
         .rocm = local.rocm,
         .listed = true,
     };
-    af_catalog_write_row(rows, &row);
+    af_text_quote(shown, sizeof shown, asset->filename, strlen(asset->filename));
+    return af_catalog_list_add(list, &made, shown, err);
 }
 
 /* Whether the file name is that of a wheel of a flash-attn package. */
@@ -120,20 +124,20 @@ static bool read_name(const char *filename, struct af_wheel_name *wheel)
            is_ours(wheel);
 }
 
-bool af_listing_add_file(const char *filename, const struct af_listing_source *source,
-                         struct af_text *rows)
+enum anyflash_status af_listing_add_file(const char *filename,
+                                         const struct af_listing_source *source,
+                                         struct af_catalog_list *list,
+                                         struct anyflash_error *err)
 {
     struct af_wheel_name wheel;
     const struct asset asset = {.filename = filename};
-    if (!read_name(filename, &wheel))
-        return false;
-    add_row(&asset, &wheel, source, rows);
-    return true;
+    return read_name(filename, &wheel) ? add_asset(&asset, &wheel, source, list, err)
+                                       : ANYFLASH_OK;
 }
 
 static enum anyflash_status read_asset(const json_t *json, const char *tag, const char *name,
                                        const struct af_listing_source *source,
-                                       struct af_text *rows, struct anyflash_error *err)
+                                       struct af_catalog_list *list, struct anyflash_error *err)
 {
     struct af_wheel_name wheel;
     const struct asset asset = {
@@ -149,14 +153,14 @@ static enum anyflash_status read_asset(const json_t *json, const char *tag, cons
         return ANYFLASH_OK;
     if (!af_starts_with(asset.url, source->files))
         return no_listing(name, "a file is not among its project's releases", err);
-    if (read_name(asset.filename, &wheel))
-        add_row(&asset, &wheel, source, rows);
-    return ANYFLASH_OK;
+    return read_name(asset.filename, &wheel) ? add_asset(&asset, &wheel, source, list, err)
+                                             : ANYFLASH_OK;
 }
 
 static enum anyflash_status read_release(const json_t *release, const char *name,
                                          const struct af_listing_source *source,
-                                         struct af_text *rows, struct anyflash_error *err)
+                                         struct af_catalog_list *list,
+                                         struct anyflash_error *err)
 {
     const char *tag = json_string_value(json_object_get(release, "tag_name"));
     const json_t *assets = json_object_get(release, "assets");
@@ -166,13 +170,13 @@ static enum anyflash_status read_release(const json_t *release, const char *name
         return ANYFLASH_OK;
     enum anyflash_status status = ANYFLASH_OK;
     for (size_t i = 0; status == ANYFLASH_OK && i < json_array_size(assets); i++)
-        status = read_asset(json_array_get(assets, i), tag, name, source, rows, err);
+        status = read_asset(json_array_get(assets, i), tag, name, source, list, err);
     return status;
 }
 
 enum anyflash_status af_listing_read(struct af_span page, const char *name,
                                      const struct af_listing_source *source,
-                                     struct af_text *rows, size_t *releases_out,
+                                     struct af_catalog_list *list, size_t *releases_out,
                                      struct anyflash_error *err)
 {
     json_t *releases = NULL;
@@ -182,7 +186,7 @@ enum anyflash_status af_listing_read(struct af_span page, const char *name,
         status = no_listing(name, "it is not an array", err);
     *releases_out = json_array_size(releases);
     for (size_t i = 0; status == ANYFLASH_OK && i < *releases_out; i++)
-        status = read_release(json_array_get(releases, i), name, source, rows, err);
+        status = read_release(json_array_get(releases, i), name, source, list, err);
     json_decref(releases);
     return status;
 }

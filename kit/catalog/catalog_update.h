@@ -1,7 +1,7 @@
 /*
  * catalog_update.h: what an update needs. A page of a repository's releases, as GitHub's API
- * returns it, becomes rows of the form of data/wheels.jsonl, which contain only what file
- * names say; the wheel check finds the rest. The updated catalog becomes a file, packed and
+ * returns it, becomes wheels of which only what their file names say is known; the wheel check
+ * finds the rest. The updated catalog becomes a file, packed and
  * compressed like the embedded one so that it loads equally fast: "AFU1", the SHA-256 of the
  * embedded catalog that it was made from, the catalog. A program whose embedded catalog or
  * columns differ rejects it.
@@ -15,31 +15,34 @@
 
 #include "kit/base/text.h"
 #include "kit/catalog/catalog.h"
+#include "kit/catalog/catalog_list.h"
 
 #define AF_LISTING_BYTES_MAX (48u << 20)
 
 /* The origin of the page. */
 struct af_listing_source {
-    const char *source; /* name in the catalog's rows: "owner/name" */
+    const char *source; /* name in the catalog: "owner/name" */
     const char *kind;   /* "official" or "community" */
     const char *files;  /* prefix that the URL of every file must have */
 };
 
 /*
- * Appends the row of one file that is not in a release; without a URL. Returns false, and adds
- * nothing, if its name is not that of a flash-attn package's wheel.
+ * Adds one file that is not in a release; without a URL. Adds nothing if its name is not that
+ * of a flash-attn package's wheel. Fails as af_catalog_list_add() does.
  */
-bool af_listing_add_file(const char *filename, const struct af_listing_source *source,
-                         struct af_text *rows);
+enum anyflash_status af_listing_add_file(const char *filename,
+                                         const struct af_listing_source *source,
+                                         struct af_catalog_list *list,
+                                         struct anyflash_error *err);
 
 /*
- * Appends one row per line to `rows`, and says how many releases the page has. `name` is for
- * errors. Fails with DATA when the page is not such a list, or the URL of a file is not that of
- * a release.
+ * Adds the wheels of a page, and says how many releases it has. `name` is for errors. Fails
+ * with DATA when the page is not such a list, or the URL of a file is not that of a release,
+ * or as af_catalog_list_add() does.
  */
 enum anyflash_status af_listing_read(struct af_span page, const char *name,
                                      const struct af_listing_source *source,
-                                     struct af_text *rows, size_t *releases_out,
+                                     struct af_catalog_list *list, size_t *releases_out,
                                      struct anyflash_error *err);
 
 /* Appends the file's bytes to `stored`. Fails with LIMIT. */

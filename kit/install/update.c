@@ -1,6 +1,6 @@
 /*
  * update.c: reads the listings of the sources one by one, compares them with the known wheels,
- * and makes the rows of a new catalog. catalog/catalog_update.c parses listings; update_store.c
+ * and makes a new catalog. catalog/catalog_update.c parses listings; update_store.c
  * writes the catalog to disk.
  */
 #include "kit/install/update.h"
@@ -46,8 +46,9 @@ struct updating {
     const struct af_catalog *current;
     const struct af_progress *progress;
     struct af_arena *arena;
-    struct fate *fates;   /* one for each wheel of the embedded catalog */
-    struct af_text fresh; /* rows of wheels that the embedded catalog does not have */
+    struct fate *fates;                    /* one for each wheel of the embedded catalog */
+    const struct af_catalog_wheel **fresh; /* that the embedded catalog does not have */
+    size_t fresh_count;
     struct af_update *update;
     enum anyflash_status first_status; /* of the first source that failed */
     struct anyflash_error first_problem;
@@ -109,10 +110,10 @@ static const char *fill(struct updating *updating, const char *pattern, const ch
     return af_text_take(&text, updating->arena);
 }
 
-/* Reads all pages of a source as rows. */
+/* Reads the wheels of all pages of a source. */
 static enum anyflash_status get_pages(struct updating *updating,
                                       const struct af_listing_source *source,
-                                      struct af_text *rows, struct anyflash_error *err)
+                                      struct af_catalog_list *list, struct anyflash_error *err)
 {
     for (int64_t page = 1; page <= updating->sources.pages_max; page++) {
         struct af_arena text;
@@ -125,7 +126,7 @@ static enum anyflash_status get_pages(struct updating *updating,
         enum anyflash_status status = af_http_get_bytes(
             updating->http, url, ACCEPT, AF_LISTING_BYTES_MAX, &text, &bytes, &answer, err);
         if (status == ANYFLASH_OK)
-            status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source, rows,
+            status = af_listing_read(bytes, af_url_show(shown, sizeof shown, url), source, list,
                                      &releases, err);
         else
             updating->stopped = answer.rate_limited || answer.status == 0;
@@ -227,9 +228,12 @@ static void apply(struct updating *updating, const struct af_listing_source *sou
             fate->sha256 = (const unsigned char *)af_arena_text_n(
                 updating->arena, (const char *)row->sha256, AF_SHA256_BYTES);
     }
+    updating->fresh =
+        af_memory_resize(updating->fresh, (updating->fresh_count + listed->count + 1) *
+                                              sizeof(struct af_catalog_wheel *));
     for (size_t i = 0; i < listed->count; i++)
         if (!listed->known[i])
-            af_catalog_write_row(&updating->fresh, listed->wheels[i]);
+            updating->fresh[updating->fresh_count++] = listed->wheels[i];
 }
 
 static enum anyflash_status take_listing(struct updating *updating,
@@ -237,25 +241,17 @@ static enum anyflash_status take_listing(struct updating *updating,
                                          struct af_update_source *result,
                                          struct anyflash_error *err)
 {
-    struct af_arena arena;
-    struct af_text rows = {0};
+    struct af_catalog_list list = {.arena = updating->arena};
     struct listed listed = {.count = 0};
-    const struct af_catalog_wheel *wheels = NULL;
-    const char *date;
-    size_t count = 0;
-    af_arena_init(&arena);
-    enum anyflash_status status = get_pages(updating, source, &rows, err);
-    if (status == ANYFLASH_OK)
-        status = af_catalog_rows_read((struct af_span){af_text_get(&rows), rows.len},
-                                      source->source, &arena, &wheels, &count, &date, err);
+    size_t count;
+    enum anyflash_status status = get_pages(updating, source, &list, err);
+    const struct af_catalog_wheel *wheels = af_catalog_list_take(&list, &count);
     if (status == ANYFLASH_OK) {
-        sort_listed(wheels, count, &arena, &listed);
+        sort_listed(wheels, count, updating->arena, &listed);
         status = compare(updating, source, &listed, result, err);
     }
     if (status == ANYFLASH_OK)
         apply(updating, source, &listed);
-    af_text_release(&rows);
-    af_arena_release(&arena);
     return status;
 }
 
@@ -267,22 +263,19 @@ static size_t count_of(const struct af_catalog *catalog, const struct af_listing
     return count;
 }
 
-/* Uses the source's rows of the current catalog as if they were its listing. */
+/* Uses the source's wheels of the current catalog as if they were its listing. */
 static void keep_current(struct updating *updating, const struct af_listing_source *source)
 {
     const struct af_catalog *current = updating->current;
-    struct af_arena arena;
     struct listed listed = {.count = 0};
     size_t count = 0;
-    af_arena_init(&arena);
     struct af_catalog_wheel *wheels =
-        af_arena_array(&arena, current->count + 1, sizeof *wheels);
+        af_arena_array(updating->arena, current->count + 1, sizeof *wheels);
     for (size_t i = 0; i < current->count; i++)
         if (is_of(&current->wheels[i], source))
             wheels[count++] = current->wheels[i];
-    sort_listed(wheels, count, &arena, &listed);
+    sort_listed(wheels, count, updating->arena, &listed);
     apply(updating, source, &listed);
-    af_arena_release(&arena);
 }
 
 /* Keeps a source unchanged. */
@@ -353,27 +346,40 @@ static enum anyflash_status fail_first(const struct updating *updating,
     return af_fail(err, updating->first_status, "%s", updating->first_problem.message);
 }
 
-/* Writes the new catalog: known wheels in their order with all their facts, then new ones. */
-static void write_rows(const struct updating *updating, struct af_text *rows)
+static const char *new_date(const struct updating *updating)
 {
     char date[16] = "";
     time_t now = time(NULL);
     struct tm utc;
     const struct af_update *update = updating->update;
+    /* nothing is known of what the other sources published since */
+    if (update->read_count < update->source_count && updating->current->date != NULL)
+        return updating->current->date;
     if (gmtime_r(&now, &utc) != NULL)
         strftime(date, sizeof date, "%Y-%m-%d", &utc);
-    /* nothing is known of what the other sources published since */
-    bool all = update->read_count == update->source_count || updating->current->date == NULL;
-    af_catalog_write_date(rows, all ? date : updating->current->date);
-    for (size_t i = 0; i < updating->embedded->count; i++) {
+    return af_arena_text(&updating->update->catalog.arena, date);
+}
+
+/* Makes the new catalog: known wheels in their order with all their facts, then new ones. */
+static enum anyflash_status make_catalog(const struct updating *updating,
+                                         struct anyflash_error *err)
+{
+    struct af_catalog *made = &updating->update->catalog;
+    struct af_catalog_list list = {.arena = &made->arena};
+    enum anyflash_status status = ANYFLASH_OK;
+    for (size_t i = 0; status == ANYFLASH_OK && i < updating->embedded->count; i++) {
         struct af_catalog_wheel wheel = updating->embedded->wheels[i];
         const struct fate *fate = &updating->fates[i];
         wheel.listed |= fate->listed;
         wheel.sha256 = fate->sha256 != NULL ? fate->sha256 : wheel.sha256;
         if (!fate->gone)
-            af_catalog_write_row(rows, &wheel);
+            status = af_catalog_list_add(&list, &wheel, "the new catalog", err);
     }
-    af_text_add_n(rows, af_text_get(&updating->fresh), updating->fresh.len);
+    for (size_t i = 0; status == ANYFLASH_OK && i < updating->fresh_count; i++)
+        status = af_catalog_list_add(&list, updating->fresh[i], "the new catalog", err);
+    made->date = new_date(updating);
+    made->wheels = af_catalog_list_take(&list, &made->count);
+    return status;
 }
 
 static enum anyflash_status update_all(struct updating *updating, struct anyflash_error *err)
@@ -409,21 +415,14 @@ enum anyflash_status af_update_fetch(const struct af_http *http, const struct af
                                 .progress = progress,
                                 .arena = arena,
                                 .update = &update};
-    struct af_text rows = {0};
     af_arena_init(&update.catalog.arena);
     enum anyflash_status status = read_sources(sources, &updating.sources, err);
     if (status == ANYFLASH_OK)
         status = update_all(&updating, err);
-    if (status == ANYFLASH_OK) {
-        write_rows(&updating, &rows);
-        status = af_catalog_rows_read((struct af_span){af_text_get(&rows), rows.len},
-                                      "the new catalog", &update.catalog.arena,
-                                      &update.catalog.wheels, &update.catalog.count,
-                                      &update.catalog.date, err);
-    }
+    if (status == ANYFLASH_OK)
+        status = make_catalog(&updating, err);
     json_decref(updating.sources.json);
-    af_text_release(&updating.fresh);
-    af_text_release(&rows);
+    af_memory_free(updating.fresh);
     if (status == ANYFLASH_OK)
         *update_out = update;
     else

@@ -5,6 +5,7 @@
 #include "kit/base/json.h"
 #include "kit/base/text.h"
 #include "kit/catalog/catalog.h"
+#include "kit/catalog/catalog_list.h"
 #include "kit/catalog/catalog_pack.h"
 #include "kit/probe/probe.h"
 #include "kit/system/file.h"
@@ -269,23 +270,27 @@ static void test_catalog__accepts_newer_keys_blank_lines_and_doubled_names(void 
     assert_int_equal(read_rows("", &err), ANYFLASH_OK);
 }
 
-static void test_catalog__long_lines_and_too_many_rows_are_limits(void **state)
+static void test_catalog__long_lines_and_too_many_wheels_are_limits(void **state)
 {
-    size_t capacity = (size_t)AF_CATALOG_ROWS_MAX * 3 + 64;
-    char *rows = malloc(capacity);
+    static char line[AF_CATALOG_LINE_BYTES_MAX + 11];
+    struct af_arena arena;
+    struct af_catalog_list list = {.arena = &arena};
+    const struct af_catalog_wheel wheel = {.filename = "flash_attn-1-py3-none-any.whl",
+                                           .source = "a",
+                                           .package = "flash_attn",
+                                           .version = "1",
+                                           .python = "py3",
+                                           .abi = "none",
+                                           .platform = "any"};
     (void)state;
-    assert_non_null(rows);
-    memset(rows, 'x', AF_CATALOG_LINE_BYTES_MAX + 10);
-    rows[AF_CATALOG_LINE_BYTES_MAX + 10] = '\0';
-    assert_int_equal(read_rows(rows, NULL), ANYFLASH_E_LIMIT);
-    size_t used = 0;
-    for (size_t i = 0; i <= AF_CATALOG_ROWS_MAX; i++) {
-        memcpy(rows + used, "{}\n", 3);
-        used += 3;
-    }
-    rows[used] = '\0';
-    assert_int_equal(read_rows(rows, NULL), ANYFLASH_E_LIMIT);
-    free(rows);
+    memset(line, 'x', sizeof line - 1);
+    assert_int_equal(read_rows(line, NULL), ANYFLASH_E_LIMIT);
+    af_arena_init(&arena);
+    for (size_t i = 0; i < AF_CATALOG_ROWS_MAX; i++)
+        assert_int_equal(af_catalog_list_add(&list, &wheel, "here", NULL), ANYFLASH_OK);
+    assert_int_equal(af_catalog_list_add(&list, &wheel, "here", NULL), ANYFLASH_E_LIMIT);
+    af_catalog_list_release(&list);
+    af_arena_release(&arena);
 }
 
 static void test_catalog__a_missing_file_is_not_found(void **state)
@@ -355,7 +360,7 @@ int main(void)
         cmocka_unit_test(test_catalog__file_names_that_are_options_or_paths_are_refused),
         cmocka_unit_test(test_catalog__lines_that_are_no_rows_name_their_place),
         cmocka_unit_test(test_catalog__accepts_newer_keys_blank_lines_and_doubled_names),
-        cmocka_unit_test(test_catalog__long_lines_and_too_many_rows_are_limits),
+        cmocka_unit_test(test_catalog__long_lines_and_too_many_wheels_are_limits),
         cmocka_unit_test(test_catalog__a_missing_file_is_not_found),
         cmocka_unit_test(test_catalog__packed_bytes_cut_anywhere_are_refused),
         cmocka_unit_test(test_catalog__one_without_rows_packs_and_unpacks),
