@@ -125,11 +125,21 @@ static const char *unpublished(const struct af_decision *decision)
     return NULL;
 }
 
+/* Of a decision without an option: each is refused, or unknown, but not for lack of facts. */
+static const char *none_headline(struct af_plan_answer *answer)
+{
+    bool all_refused = true;
+    for (int kind = 0; kind < AF_RUNG_COUNT; kind++)
+        all_refused = all_refused && answer->decision.rungs[kind].answer == AF_NO;
+    return af_arena_format(
+        &answer->arena, "No option %s on %s", all_refused ? "works" : "is known to work",
+        answer->request->machine_count > 1 ? "all machines" : "this machine");
+}
+
 static const char *headline_of(struct af_plan_answer *answer)
 {
     const struct af_rung *rung = af_plan_answer_rung(answer);
-    const char *text = answer->request->machine_count > 1 ? "No option works on all machines"
-                                                          : "No option works on this machine";
+    const char *text = none_headline(answer);
     if (rung != NULL)
         text = rung_headline(answer, rung);
     else if (answer->decision.environment_problem != NULL)

@@ -48,10 +48,10 @@ static enum anyflash_status read_targets(const struct af_cli *cli, struct build 
         if (dot != NULL)
             memmove(dot, dot + 1, strlen(dot));
         if (!af_parse_i64(word, 80, 999, &sm) || build->target_count == TARGETS_MAX ||
-            af_sm_generation_of((int)sm).build_target == 0)
+            (checks && af_sm_generation_of((int)sm).build_target == 0))
             return af_fail(err, ANYFLASH_E_ARGUMENT,
-                           "%s %s: flash-attn 2 needs compute capability 8.0 or newer, and one "
-                           "that this anyflash knows, such as 9.0 or 80,90",
+                           "%s %s: takes compute capabilities from 8.0 on for which flash-attn "
+                           "2 has code, such as 9.0 or 80,90",
                            option != NULL ? "--arch" : "FLASH_ATTN_CUDA_ARCHS", word);
         build->targets[build->target_count++] = (int)sm;
         at += strcspn(at, ",;");

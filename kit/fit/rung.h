@@ -77,8 +77,11 @@ void af_rung_add_package_changes(struct af_rung_context *context, const char *ve
 /* The first GPU of the view that torch was not compiled for; NULL: none is known to be. */
 const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view);
 
-/* Names the nearest torch build with code for every GPU in the rung, if there is one. */
-void af_rung_torch_for_gpu(struct af_rung_context *context);
+/*
+ * Names the nearest torch build with code for every GPU in the rung; if there is none, the GPU
+ * that the installed one was not compiled for.
+ */
+void af_rung_torch_for_gpu(struct af_rung_context *context, const struct af_view_gpu *without);
 
 /* "official", or who published the wheel: "mjun0812"; in the arena. */
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel);

@@ -9,9 +9,17 @@
 
 #include <string.h>
 
+#define SM_OF_PTX_MIN 80
+
 static bool is_upstream(const struct af_rung_build_target *build)
 {
     return build->context->fit->options->upstream_build;
+}
+
+/* Whether the build serves the GPU: PTX serves newer ones than flash-attn has targets for. */
+static bool serves_gpu(const struct af_rung_build_target *build, int sm)
+{
+    return is_upstream(build) ? af_sm_generation_of(sm).build_target != 0 : sm >= SM_OF_PTX_MIN;
 }
 
 void af_rung_build_row(struct af_rung_build_target *build, const char *name,
@@ -40,7 +48,8 @@ static void add_once(int sms[AF_VIEW_GPUS_MAX], size_t *count, int sm)
 
 static void add_gpu(struct af_rung_build_target *build, int sm)
 {
-    add_once(build->sms, &build->sm_count, af_sm_generation_of(sm).build_target);
+    const int target = af_sm_generation_of(sm).build_target;
+    add_once(build->sms, &build->sm_count, target != 0 ? target : sm);
 }
 
 /* "80;90"; NULL of none. */
@@ -94,8 +103,7 @@ static void check_gpus(struct af_rung_build_target *build)
     bool served[AF_VIEW_GPUS_MAX], left_out[AF_VIEW_GPUS_MAX];
     bool any = false, partly = false;
     for (size_t i = 0; i < view->gpu_count; i++) {
-        served[i] =
-            view->gpus[i].sm >= 0 && af_sm_generation_of(view->gpus[i].sm).build_target != 0;
+        served[i] = view->gpus[i].sm >= 0 && serves_gpu(build, view->gpus[i].sm);
         any = any || served[i];
     }
     for (size_t i = 0; i < view->gpu_count; i++) {

@@ -363,7 +363,7 @@ static void report_none(struct af_rung_context *context)
     af_rung_add_reason(context, AF_REASON_NO_TORCH_CHANGE, NULL);
 }
 
-void af_rung_torch_for_gpu(struct af_rung_context *context)
+void af_rung_torch_for_gpu(struct af_rung_context *context, const struct af_view_gpu *without)
 {
     struct choice choices[CHOICES_MAX];
     bool fixed = context->fit->views[0].torch.build == AF_FIT_TORCH_VENDOR;
@@ -376,6 +376,8 @@ void af_rung_torch_for_gpu(struct af_rung_context *context)
         context->rung->torch_cuda = af_arena_text(context->arena, choices[i].variant->cuda);
         return;
     }
+    if (!fixed)
+        af_rung_add_reason(context, AF_REASON_NO_TORCH_FOR_GPU, "%s", without->text);
 }
 
 void af_rung_torch_change(struct af_rung_context *context)

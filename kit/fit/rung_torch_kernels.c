@@ -28,13 +28,22 @@
 #define SM_IN_EVERY_BUILD_MIN 75
 #define SM_IN_EVERY_BUILD_MAX 90
 
+/* Whether torch's CUDA is older than the first that has code for the GPU, whoever built it. */
+static bool is_cuda_too_old(const struct af_view_torch *torch, int sm)
+{
+    return torch->cuda == AF_FACT_KNOWN && torch->cuda_major > 0 && torch->cuda_minor >= 0 &&
+           torch->cuda_major * 10 + torch->cuda_minor < af_sm_generation_of(sm).first_cuda;
+}
+
 static enum af_answer torch_covers(const struct af_view *view, int sm)
 {
     const struct af_fact *targets = &view->machine->torch.gpu_targets;
     const struct af_catalog_torch_variant *variant = view->torch.variant;
     if (targets->state == AF_FACT_KNOWN && targets->value.list.count > 0)
         return af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm);
-    return variant == NULL ? AF_UNKNOWN : af_sm_in_torch(variant, sm);
+    if (variant == NULL)
+        return is_cuda_too_old(&view->torch, sm) ? AF_NO : AF_UNKNOWN;
+    return af_sm_in_torch(variant, sm);
 }
 
 const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view)

@@ -268,7 +268,7 @@ def test_an_address_needs_the_network(world):
     (("--dtype", "bf16"), "say what to build"),
     (("--head-dim", "300"), "head size '300' is not valid"),
     (("--head-dim", "64", "--jobs", "0"), "--jobs takes a number"),
-    (("--check", "--arch", "7.5"), "needs compute capability 8.0"),
+    (("--check", "--arch", "7.5"), "compute capabilities from 8.0"),
     (("--head-dim", "64", "--features", "speed"), "feature 'speed' is not valid"),
 ])
 def test_words_that_say_nothing_are_refused(world, words, text):
