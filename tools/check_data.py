@@ -107,9 +107,25 @@ def check_torch_symbols(table, data):
         at += count
 
 
+def check_toolkits(cuda):
+    """The newest toolkit has its PTX, and each major version a driver of its own."""
+    newest = cuda["toolkits"][-1]["cuda"]
+    if newest not in [row["cuda"] for row in cuda["ptx_isa"]]:
+        yield f"cuda.json: ptx_isa has no row for the newest toolkit, {newest}"
+    floors = {}
+    for row in cuda["toolkits"]:
+        major = row["cuda"].partition(".")[0]
+        if floors.setdefault(row["driver_linux_floor"], major) != major:
+            yield (f"cuda.json: driver_linux_floor of {row['cuda']} is that of CUDA "
+                   f"{floors[row['driver_linux_floor']]}")
+
+
 def check_generations(toolkits):
     """Each GPU that another table names has a row, and the rows are in order."""
     rows = [row[0] for row in read_rows("gpu_generations.tsv")[1]]
+    for sm, *_, first_cuda, _, _ in read_rows("gpu_generations.tsv")[1]:
+        if float(sm) >= 10 and first_cuda == "-":
+            yield f"gpu_generations.tsv: {sm} lacks its first CUDA"
     named = {row[2] for row in read_rows("gpu_names.tsv")[1] if row[0] == "nvidia"}
     named |= {sm.rstrip("af") for row in toolkits for sm in row["sm_targets"] or []}
     for sm in sorted(named - set(rows)):
@@ -138,6 +154,7 @@ def main():
         problems += check_rows(name, remarks, rows, columns)
     problems += check_counts(counts)
     problems += check_generations(tables["cuda"]["toolkits"])
+    problems += check_toolkits(tables["cuda"])
     branches = [int(row[0]) for row in read_rows("driver_cuda.tsv")[1]]
     if branches != sorted(branches, reverse=True):
         problems.append("driver_cuda.tsv: the newest branch must be first")
