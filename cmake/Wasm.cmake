@@ -85,7 +85,7 @@ list(FILTER wasm_own EXCLUDE REGEX
 list(FILTER wasm_own EXCLUDE REGEX "/kit/base/product")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/formats/(metadata|toml)")
 list(FILTER wasm_own EXCLUDE REGEX "/kit/doctor/(doctor|installed)")
-list(FILTER wasm_own EXCLUDE REGEX "/kit/catalog/catalog_(rows|update)")
+list(FILTER wasm_own EXCLUDE REGEX "/kit/catalog/catalog_(list|rows|update)")
 get_target_property(embedded af_kit_catalog SOURCES)
 foreach(room machine fit doctor doctor_log)
     get_target_property(embedded_room af_kit_${room} SOURCES)
