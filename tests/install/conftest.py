@@ -217,6 +217,21 @@ def have(installer):
         pytest.skip("needs venv and pip of /usr/bin/python3: package python3-venv")
 
 
+def pytest_collection_modifyitems(config, items):
+    """By turns, tests that could have either installer have uv or pip; at night, both."""
+    if os.environ.get("ANYFLASH_TEST_NIGHT") or UV is None or config.option.keyword:
+        return
+    numbers, kept, others = {}, [], []
+    for item in items:
+        given = dict(getattr(item, "callspec", None) and item.callspec.params or {})
+        installer = given.pop("place", None)
+        number = numbers.setdefault((item.originalname, repr(given)), len(numbers))
+        of_turn = ("uv", "pip")[number % 2]
+        (kept if installer in (None, of_turn) else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = kept
+
+
 @pytest.fixture(params=["uv", "pip"])
 def place(request, tmp_path):
     """An empty environment, once with uv as the installer and once with pip."""
