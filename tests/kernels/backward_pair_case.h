@@ -284,7 +284,7 @@ static inline struct backward_case *pair_case(uint64_t seed)
     c->gaps = HAS(features, STRIDES);
     c->nan_in_gaps = HAS(features, NONFINITE);
     pair_sizes(c, shape, features);
-    visibility_of(&c->a, features, c->offsets, &c->seed);
+    visibility_of(&c->a, features, 200, c->offsets, &c->seed);
     if (shape == SHAPE_BLIND) {
         c->a.causal = 1;
         c->a.causal_offsets = NULL;

@@ -269,7 +269,7 @@ static inline struct forward_case *pair_case(uint64_t seed)
     if (HAS(features, FP8))
         c->key_dtype = case_one_in(c, 2) ? ANYFLASH_F8_E4M3 : ANYFLASH_F8_E5M2;
     pair_sizes(c, shape, HAS(features, GROUP));
-    visibility_of(&c->a, features, case_indexes(c, c->a.batch), &c->state);
+    visibility_of(&c->a, features, 0, case_indexes(c, c->a.batch), &c->state);
     const bool keeps = shape == SHAPE_TILES && c->a.causal && case_one_in(c, 3);
     if (keeps) {
         int32_t *offsets = case_indexes(c, 1);

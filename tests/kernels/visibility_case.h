@@ -31,17 +31,20 @@ static inline void visibility_any(struct anyflash_attend_args *a, int32_t *offse
         a->window_right = random_pick(state, 0, 80);
 }
 
-/* Those of `features`. */
+/*
+ * Those of `features`. Offsets are near the end of the keys; up to `beyond` behind it for some
+ * sequences.
+ */
 static inline void visibility_of(struct anyflash_attend_args *a, unsigned features,
-                                 int32_t *offsets, uint64_t *state)
+                                 int64_t beyond, int32_t *offsets, uint64_t *state)
 {
     const bool is_causal = HAS(features, CAUSAL);
     const bool has_window = HAS(features, WINDOW);
     a->causal = is_causal;
     a->align = (int32_t)random_pick(state, 0, 1);
     if ((is_causal || has_window) && random_one_in(state, 3)) {
-        for (int64_t b = 0; b < a->batch; b++) /* some lie behind the last key */
-            offsets[b] = (int32_t)(a->k_len + (random_one_in(state, 8) ? 200 : 0) -
+        for (int64_t b = 0; b < a->batch; b++)
+            offsets[b] = (int32_t)(a->k_len + (random_one_in(state, 4) ? beyond : 0) -
                                    random_pick(state, 1, 60));
         a->causal_offsets = offsets;
         a->align = ANYFLASH_ALIGN_OFFSETS;
