@@ -7,6 +7,8 @@
  * that met a side until all do. Then it makes each guard hold in turn, and some problem must
  * be wrong (coverage.h).
  *
+ * Prints how many problems had each feature.
+ *
  * ANYFLASH_TEST_SLICE: which of the pairs, one in SLICES; 0: all. Otherwise others each time.
  * ANYFLASH_TEST_SEED: only the problem of this number, which a failure named.
  *
@@ -23,12 +25,15 @@
 
 #include "pair_slice.h"
 
-static int64_t problem_count;
+static int64_t problem_count, count_with[FEATURES];
 
 static inline unsigned run_counted(uint64_t seed)
 {
+    const unsigned features = run_problem(seed);
     problem_count++;
-    return run_problem(seed);
+    for (int f = 0; f < FEATURES; f++)
+        count_with[f] += HAS(features, f);
+    return features;
 }
 
 #ifdef AF_COUNT_GUARDS
@@ -76,6 +81,9 @@ static inline int run_pairs(int check(void))
                 run_pair(one, other);
         }
     }
+    for (int f = 0; f < FEATURES; f++)
+        printf("%s %lld%s", feature_names[f], (long long)count_with[f],
+               f + 1 < FEATURES ? ", " : "\n");
     const int wrong = check_guards() + (check != NULL ? check() : 0);
     printf("%lld problems in %.1f s, %d faults\n", (long long)problem_count,
            (double)(clock() - begin) / CLOCKS_PER_SEC, wrong);
