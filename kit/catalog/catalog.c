@@ -4,6 +4,7 @@
  */
 #include "kit/catalog/catalog.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "kit/base/sha256.h"
@@ -90,6 +91,24 @@ enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char
 bool af_catalog_is_torch_free(const struct af_catalog_wheel *wheel)
 {
     return wheel->local != NULL && af_starts_with(wheel->local, "any.ptx");
+}
+
+bool af_catalog_is_fa4(const struct af_catalog_wheel *wheel)
+{
+    return af_starts_with(wheel->package, "flash_attn_4") ||
+           af_starts_with(wheel->package, "flash_attn4");
+}
+
+const struct af_catalog_fa4_release *af_catalog_fa4(const struct af_catalog_wheel *wheel)
+{
+    return af_catalog_is_fa4(wheel) ? af_tables_fa4(wheel->version) : NULL;
+}
+
+bool af_catalog_has_major(struct af_words majors, int sm)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", sm / 10);
+    return af_words_have(majors, text);
 }
 
 void af_catalog_release(struct af_catalog *catalog)

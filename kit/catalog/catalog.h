@@ -98,6 +98,13 @@ enum anyflash_status af_catalog_add_files(struct af_catalog *catalog, const char
  */
 bool af_catalog_is_torch_free(const struct af_catalog_wheel *wheel);
 
+/* Whether it is a wheel of FlashAttention-4, and what is known of its release, or NULL. */
+bool af_catalog_is_fa4(const struct af_catalog_wheel *wheel);
+const struct af_catalog_fa4_release *af_catalog_fa4(const struct af_catalog_wheel *wheel);
+
+/* Whether `majors` of compute capability, such as those of a release, have that of SM 89. */
+bool af_catalog_has_major(struct af_words majors, int sm);
+
 void af_catalog_release(struct af_catalog *catalog);
 
 /*

@@ -144,9 +144,12 @@ static bool is_source(const struct af_query_word *word, const struct af_catalog_
     return strcasestr(wheel->source, wanted) != NULL;
 }
 
-/* Code for SM X.y runs on X.z if z is y or higher. */
+/* Code for SM X.y runs on X.z if z >= y; FlashAttention-4 compiles for some majors only. */
 static bool serves_sm(const struct af_query_word *word, const struct af_catalog_wheel *wheel)
 {
+    const struct af_catalog_fa4_release *fa4 = af_catalog_fa4(wheel);
+    if (fa4 != NULL)
+        return af_catalog_has_major(fa4->forward, 10 * (int)word->parts[0]);
     for (const char *at = wheel->sm; at != NULL; at = strchr(at, ' ')) {
         char *end;
         at += *at == ' ';

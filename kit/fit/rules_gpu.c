@@ -39,21 +39,14 @@ static int sm_max(const struct af_fit_wheel_check *check)
     return 9999;
 }
 
-static bool has_major(struct af_words majors, int sm)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", sm / 10);
-    return af_words_have(majors, text);
-}
-
 static void say_fa4_limits(struct af_fit_wheel_check *check, const struct af_view_gpu *gpu)
 {
-    const struct af_catalog_fa4_release *release = af_fit_fa4(check->wheel);
+    const struct af_catalog_fa4_release *release = af_catalog_fa4(check->wheel);
     if (release == NULL)
         return;
-    if (!has_major(release->backward, gpu->sm))
+    if (!af_catalog_has_major(release->backward, gpu->sm))
         af_fit_wheel_check_add_reason(check, AF_REASON_FA4_FORWARD, "%s", gpu->text);
-    else if (!has_major(release->paged, gpu->sm))
+    else if (!af_catalog_has_major(release->paged, gpu->sm))
         af_fit_wheel_check_add_reason(check, AF_REASON_FA4_NO_PAGES, "%s", gpu->text);
 }
 
@@ -62,9 +55,9 @@ static enum served serve(const struct af_fit_wheel_check *check, int gpu)
     const struct af_catalog_wheel *wheel = check->wheel;
     if (gpu < 0)
         return UNKNOWN_SM;
-    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(wheel);
+    const struct af_catalog_fa4_release *fa4 = af_catalog_fa4(wheel);
     if (fa4 != NULL)
-        return has_major(fa4->forward, gpu) ? SERVED : REFUSED;
+        return af_catalog_has_major(fa4->forward, gpu) ? SERVED : REFUSED;
     if (af_starts_with(wheel->package, "flash_attn_3"))
         return gpu / 10 == 8 || gpu == 90
                    ? code_for(wheel->sm == NULL ? "8.0 9.0" : wheel->sm, gpu)
@@ -82,7 +75,7 @@ static enum af_reason_id refusal(const struct af_catalog_wheel *wheel)
 {
     if (af_starts_with(wheel->package, "flash_attn_3"))
         return AF_REASON_FA3_HOPPER;
-    if (af_fit_wheel_is_fa4(wheel))
+    if (af_catalog_is_fa4(wheel))
         return AF_REASON_FA4_ARCH;
     return AF_REASON_SM_UNSUPPORTED;
 }

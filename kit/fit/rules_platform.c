@@ -195,7 +195,7 @@ static bool python_accepted(const struct af_view *view, const struct af_catalog_
 /* What its metadata requires of Python, if that is more than its tags say and not met here. */
 static const char *unmet_python(const struct af_fit_wheel_check *check)
 {
-    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(check->wheel);
+    const struct af_catalog_fa4_release *fa4 = af_catalog_fa4(check->wheel);
     const char *here = check->view->python_text;
     struct af_version version;
     if (fa4 == NULL || here == NULL || !af_version_parse(here, strlen(here), &version) ||

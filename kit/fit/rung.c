@@ -133,7 +133,7 @@ bool af_rung_python_package_fits(const struct af_rung_context *context)
 void af_rung_set_wheel(struct af_rung_context *context, const struct af_catalog_wheel *wheel,
                        int cuda_major)
 {
-    const struct af_catalog_fa4_release *fa4 = af_fit_fa4(wheel);
+    const struct af_catalog_fa4_release *fa4 = af_catalog_fa4(wheel);
     context->rung->wheel = wheel;
     if (fa4 == NULL || fa4->needs.count == 0)
         return;

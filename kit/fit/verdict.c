@@ -252,17 +252,6 @@ int af_fit_wheel_cuda_major(const struct af_catalog_wheel *wheel)
     return af_dotted_parse(wheel->torch_build_cuda, &built) ? built.part[0] / 10 : -1;
 }
 
-bool af_fit_wheel_is_fa4(const struct af_catalog_wheel *wheel)
-{
-    return af_starts_with(wheel->package, "flash_attn_4") ||
-           af_starts_with(wheel->package, "flash_attn4");
-}
-
-const struct af_catalog_fa4_release *af_fit_fa4(const struct af_catalog_wheel *wheel)
-{
-    return af_fit_wheel_is_fa4(wheel) ? af_tables_fa4(wheel->version) : NULL;
-}
-
 static const struct af_proved_wheel *find_known(const struct af_fit_context *fit,
                                                 const struct af_catalog_wheel *wheel)
 {

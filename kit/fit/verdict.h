@@ -51,10 +51,6 @@ bool af_fit_wheel_is_pure(const struct af_catalog_wheel *wheel);
 /* The CUDA major that the wheel's extension links to; -1: unknown. */
 int af_fit_wheel_cuda_major(const struct af_catalog_wheel *wheel);
 
-/* Whether it is a wheel of FlashAttention-4, and what is known of its release, or NULL. */
-bool af_fit_wheel_is_fa4(const struct af_catalog_wheel *wheel);
-const struct af_catalog_fa4_release *af_fit_fa4(const struct af_catalog_wheel *wheel);
-
 enum af_answer af_verdict_answer(uint64_t bits);
 
 /* The first group with a reason of `bits` that blocks; AF_REASON_REJECTING_GROUPS: none. */

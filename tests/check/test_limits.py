@@ -21,7 +21,7 @@ NIGHT = bool(os.environ.get("ANYFLASH_TEST_NIGHT"))
 BYTES = BYTES_MAX if NIGHT else BYTES_MAX // 4
 #: Sanitizers take more of both: there the files only look for errors.
 FACTOR = 20 if b"__asan_init" in Path(PROGRAM).read_bytes() else 1
-SECONDS = (6 if NIGHT else 2) * FACTOR  # of processor time; thrice what a busy old core takes
+SECONDS = (6 if NIGHT else 3) * FACTOR  # of processor time; thrice what a busy old core takes
 MEMORY_MB = 200 * FACTOR  # at the peak
 ALL_SECONDS = 60 * FACTOR  # for as many such files as are read
 ALL_MEMORY_MB = 600 * FACTOR

@@ -40,6 +40,14 @@ def test_find_says_that_only_other_packages_match(anyflash):
     assert "is among them" not in anyflash("find", "torch=2.9", "python=3.11").err
 
 
+def test_find_lists_no_wheel_that_refuses_the_gpu(anyflash):
+    """FlashAttention-4 compiles when it runs, but not for every GPU."""
+    words = ["package=flash_attn_4", "--json"]
+    majors = {sm: len(answer_json(anyflash, "find", f"sm={sm}", *words)["wheels"])
+              for sm in ("7.5", "9.0", "10.0", "13.0")}
+    assert majors["7.5"] == majors["13.0"] == 0 < majors["9.0"] <= majors["10.0"]
+
+
 def test_find_cuts_nothing_in_a_pipe(anyflash):
     answer = anyflash("find", "package=flash_attn", "source=astral", "torch=2.9",
                       "python=3.12", "-v")
