@@ -8,6 +8,7 @@
 
 #include "kit/base/sort.h"
 #include "kit/doctor/hypotheses.h"
+#include "kit/fit/rung.h"
 #include "kit/fit/view.h"
 
 #define AGAIN_SCORE 3  /* for each further signature of the same cause */
@@ -213,18 +214,24 @@ static void ask(struct af_diagnosis_ranking *ranking)
     }
 }
 
-/* The C++ ABI of a torch that PyTorch published, where the machine's record does not say it. */
-static void derive_abi(struct af_lookup *lookup)
+/*
+ * What is known of a torch that PyTorch published: its C++ ABI, where the machine's record does
+ * not say it, and a GPU that it has no code for.
+ */
+static void derive_torch(struct af_lookup *lookup)
 {
     const struct af_torch *torch = &lookup->machine->torch;
     struct af_view view;
-    if (torch->version.state != AF_FACT_KNOWN || torch->cxx11abi.state == AF_FACT_KNOWN)
+    if (torch->version.state != AF_FACT_KNOWN)
         return;
     af_view_make(lookup->machine, NULL, lookup->arena, &view);
-    if (view.torch.abi != AF_UNKNOWN) {
+    if (torch->cxx11abi.state != AF_FACT_KNOWN && view.torch.abi != AF_UNKNOWN) {
         lookup->torch_cxx11abi = view.torch.abi == AF_YES;
         lookup->torch_cxx11abi_source = view.torch.abi_source;
     }
+    const struct af_view_gpu *without = af_rung_gpu_without_torch(&view);
+    if (without != NULL)
+        lookup->torch_lacks = af_arena_text(lookup->arena, without->text);
 }
 
 /* Without a cause, another package's failure is the answer. */
@@ -302,7 +309,7 @@ enum anyflash_status af_diagnosis_make(const struct af_log_evidence *evidence,
         ranking.lookup.asked_source =
             af_log_evidence_place(evidence, evidence->asked_line, arena);
     }
-    derive_abi(&ranking.lookup);
+    derive_torch(&ranking.lookup);
     rank(&ranking);
     if (has_symbols)
         af_catalog_torch_symbols_release(&symbols);

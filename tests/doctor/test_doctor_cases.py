@@ -194,6 +194,25 @@ def test_parts__of_compilers_on_windows_decide_by_their_number(line, cause):
 CUTLASS = "C:/w/flash-attention/csrc/cutlass/include\\cute/algorithm/functional.hpp"
 
 
+KERNEL = "CUDA error: no kernel image is available for execution on the device"
+
+
+@pytest.mark.parametrize("name", ["RuntimeError", "torch.AcceleratorError"])
+def test_missing_kernels__are_torchs_own_without_flash_attn(name):
+    """torch 2.8 and newer have an exception of their own for the same message."""
+    assert first_cause(f"Traceback (most recent call last):\n{name}: {KERNEL}\n") == \
+        "torch-lacks-gpu"
+
+
+@pytest.mark.parametrize("torch, cause", [("2.5.1+cu124", "torch-lacks-gpu"),
+                                          ("2.9.1+cu128", "sm-not-in-wheel")])
+def test_missing_kernels__are_torchs_if_it_has_no_code_for_the_gpu(torch, cause):
+    text = (f"GPU: NVIDIA GeForce RTX 5090\ntorch {torch}\nTraceback (most recent call last):\n"
+            f'  File "flash_attn/flash_attn_interface.py", line 96, in _flash_attn_forward\n'
+            f"RuntimeError: {KERNEL}\n")
+    assert first_cause(text) == cause
+
+
 @pytest.mark.parametrize("text, cause", [
     (f"{CUTLASS}(104): error: no instance of overloaded function\nWindows 11, torch 2.0.1",
      "windows-msvc"),

@@ -156,6 +156,11 @@ static value torch_cxx11abi(const struct af_lookup *lookup)
                            lookup->torch_cxx11abi_source);
 }
 
+static value torch_lacks(const struct af_lookup *lookup)
+{
+    return af_lookup_known(lookup->torch_lacks, "torch's published builds");
+}
+
 /* What a process may use: the memory that is available, at most the cgroup's limit. */
 static value memory_gib(const struct af_lookup *lookup)
 {
@@ -193,6 +198,8 @@ static const struct af_lookup_row derived[] = {
      "torch.cuda", 1},
     {"torch.cxx11abi", torch_cxx11abi,
      "python -c \"import torch; print(torch._C._GLIBCXX_USE_CXX11_ABI)\"", 0, NULL, 0},
+    {"torch.lacks_gpu", torch_lacks,
+     "python -c \"import torch; print(torch.cuda.get_arch_list())\"", 0, NULL, 0},
     {"python.minor", NULL, "python --version", 0, "python.version", 2},
     {"resources.memory_gib", memory_gib, "free -g", 0, NULL, 0},
     {"given.installer", installer, NULL, 0, NULL, 0},

@@ -26,8 +26,9 @@ struct af_lookup {
     const char *symbol_source;
     bool torch_cxx11abi; /* of torch's published build, if the source is set */
     const char *torch_cxx11abi_source;
-    bool without_prose;     /* facts from people's sentences count as unknown */
-    struct af_arena *arena; /* for computed values */
+    const char *torch_lacks; /* a GPU that this torch has no code for; NULL: none is known */
+    bool without_prose;      /* facts from people's sentences count as unknown */
+    struct af_arena *arena;  /* for computed values */
 };
 
 /* A fact as text: numbers in decimal, "true", "false", "8.0 9.0" for a list. */
