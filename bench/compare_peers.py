@@ -130,7 +130,7 @@ class Peer:
         self.process = None
 
     def ask(self, question, seconds=ANSWER_SECONDS):
-        """The answer; with `decline` if the library cannot, crashed or hangs."""
+        """The answer, or {"decline": reason} if the library refuses, crashes or hangs."""
         try:
             if self.process is None:
                 self.process = Process([self.python, "-B", HERE / "peers/main.py", self.name,
@@ -149,8 +149,8 @@ class Peer:
         return answer
 
     def prepare(self, case, results):
-        """Computes the case once, and compares: {"ms": [], "dtype", "difference"}, or a
-        decline."""
+        """Computes the case once and compares its results with the engine's. Returns {"ms": [],
+        "dtype", "difference"}, or {"decline": reason}."""
         question = {key: case[key] for key in QUESTION}
         question["operation"] = "backward" if case["operation"] == "backward" else "forward"
         question["probes"] = len(results[0])
@@ -210,12 +210,16 @@ def figures(peer, case, found, engine_ms):
 
 
 def has_peers(case):
-    """Only the engine runs what measures memory, fp8 or a single instruction set."""
+    """Whether other libraries run the case: not serving steps, nor a single instruction set."""
     return case["operation"] != "serving" and case["level"] == "all"
 
 
 class Run:
     def __init__(self, given):
+        self.given, self.engine, self.peers = given, None, []
+
+    def start(self):
+        given = self.given
         words = [given.bench, "--turns", *(["--quick"] if given.quick else [])]
         words += ["--filter", given.filter] if given.filter else []
         words += ["--threads", str(given.threads)] if given.threads else []
@@ -227,9 +231,9 @@ class Run:
                      "hint: `make` builds it; --bench names another one")
         except Gone:
             sys.exit(subprocess.run(words, stdin=subprocess.DEVNULL).returncode)
-        self.given, self.end = given, time.monotonic() + SECONDS
-        self.peers = [Peer(name, given.peers, self.head["machine"]["threads"])
-                      for name in PEERS]
+        self.end = time.monotonic() + SECONDS
+        for name in PEERS:
+            self.peers.append(Peer(name, given.peers, self.head["machine"]["threads"]))
 
     def measure(self, case, results, left):
         """Rounds of one turn each, until the case's share of the time has passed."""
@@ -262,8 +266,10 @@ class Run:
             result["peers"] = measured.get(name, [])
 
     def stop(self):
-        for process in [self.engine, *self.peers]:
-            getattr(process, "stop", getattr(process, "end", None))()
+        for peer in self.peers:
+            peer.stop()
+        if self.engine:
+            self.engine.end()
 
 
 def digits(ratio):
@@ -335,6 +341,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` ends the others
     run = Run(parser.parse_args())
     try:
+        run.start()
         if run.given.json:
             for _ in run.cases():
                 pass
@@ -345,6 +352,11 @@ def main():
             print_engine(run.report)
     except Gone as error:
         sys.exit(f"error: anyflash-bench {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader has gone; nothing is written to it at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     finally:
         run.stop()
 

@@ -167,6 +167,21 @@ def test_prints_each_row_when_it_is_ready(tmp_path):
     assert b"  f32 H8 Sk1 D64 " in rest and errors == b""
 
 
+def restore_interrupt():
+    """A shell that starts the tests in the background ignores Ctrl-C for them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_it_ends_quietly_when_its_reader_has_gone(tmp_path):
+    python = fake_python(tmp_path, results(0), "say '{\"milliseconds\": 1}'")
+    with subprocess.Popen([*COMMAND, "--peers", python, *TINY], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 1
+
+
 def test_nothing_is_left_when_it_is_stopped(tmp_path):
     """SIGTERM and Ctrl-C: the stopped libraries and the engine end, too."""
     pids = tmp_path / "pids"
@@ -175,11 +190,13 @@ def test_nothing_is_left_when_it_is_stopped(tmp_path):
     for number in (signal.SIGTERM, signal.SIGINT):
         pids.unlink(missing_ok=True)
         with subprocess.Popen([*COMMAND, "--peers", python, "--filter", "call"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              preexec_fn=restore_interrupt) as child:
             while not pids.exists():
                 time.sleep(0.05)
             child.send_signal(number)
-            child.communicate(timeout=60)
+            errors = child.communicate(timeout=60)[1]
+        assert child.returncode == (130 if number == signal.SIGINT else 1) and errors == b""
         for pid in set(pids.read_text().split()):
             assert not pathlib.Path("/proc", pid).exists()
 
