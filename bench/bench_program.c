@@ -1,10 +1,13 @@
 /*
  * bench_program.c: the program anyflash-bench, which `anyflash bench` starts. It
  * times the chosen cases, prints the row of each case when it is done, and finally writes the
- * JSON. With --turns another program says when, so that other libraries can take turns with
- * the engine: it answers a line on stdin by a line of JSON, "turn" by `milliseconds` of one
- * sample, "next" by the next case (af_bench_json_case()), or by the `report` after the last. A
- * case that had no turn is timed as without --turns.
+ * JSON.
+ *
+ * With --turns another program decides when the engine runs, so that it can take turns with
+ * other libraries. Each line on stdin is answered with one line of JSON. "turn" takes one
+ * sample; the answer is `milliseconds`. "next" goes on to the next case, which is the answer
+ * (af_bench_json_case()); after the last case the answer is the `report`. A case without any
+ * turn is timed as it is without --turns.
  */
 #include "bench/bench_program.h"
 

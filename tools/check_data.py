@@ -125,7 +125,7 @@ def check_generations(toolkits):
     rows = [row[0] for row in read_rows("gpu_generations.tsv")[1]]
     for sm, *_, first_cuda, _, _ in read_rows("gpu_generations.tsv")[1]:
         if float(sm) >= 10 and first_cuda == "-":
-            yield f"gpu_generations.tsv: {sm} lacks its first CUDA"
+            yield f"gpu_generations.tsv: {sm} has no first CUDA version"
     named = {row[2] for row in read_rows("gpu_names.tsv")[1] if row[0] == "nvidia"}
     named |= {sm.rstrip("af") for row in toolkits for sm in row["sm_targets"] or []}
     for sm in sorted(named - set(rows)):

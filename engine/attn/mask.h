@@ -73,12 +73,13 @@ static inline struct af_range af_visible_range(const struct af_problem *problem,
     return af_sight_range(af_sight_of(problem, sequence), i);
 }
 
-/* Whether the first key that a query sees differs from query to query; the same for the end. */
+/* Whether the first visible key depends on the query. */
 static inline bool af_first_moves(const struct anyflash_attend_args *a)
 {
     return a->window_left >= 0;
 }
 
+/* Whether the end of the visible keys depends on the query. */
 static inline bool af_end_moves(const struct anyflash_attend_args *a)
 {
     return a->causal || a->window_right >= 0;

@@ -17,8 +17,9 @@
 
 /*
  * Copies the struct `args`. Members missing from an older header become zero; extra members
- * of a newer one must be zero. Fails with ARGUMENT when args is NULL, shorter than the first
- * version or absurdly long, or when a member that this library does not know is set.
+ * of a newer one must be zero. Fails with ARGUMENT if args is NULL, if struct_size is smaller
+ * than the first version or larger than 4096, or if a member is set that this library does not
+ * know.
  */
 enum anyflash_status af_args_copy(void *copy, size_t copy_bytes, const void *args,
                                   size_t first_version_bytes, struct anyflash_error *err);

@@ -13,7 +13,7 @@
 #define NUMBER_MAX 9999
 #define FIRST_CAPACITY 16u
 
-/* One wheel that is being added. */
+/* What the checks of one wheel need: the list, and where errors go. */
 struct adding {
     struct af_catalog_list *list;
     const char *place;
@@ -27,10 +27,7 @@ static bool bad(const struct adding *adding, const char *field, const char *prob
     return false;
 }
 
-/*
- * Whether a terminal shows the text unchanged: it has only characters that
- * af_text_quote() keeps.
- */
+/* Whether a terminal can show the text as it is: af_text_quote() would change nothing. */
 static bool is_plain(const char *text)
 {
     char quoted[AF_CATALOG_LINE_BYTES_MAX];

@@ -128,7 +128,7 @@ static bool read_answer(const struct reading *reading, const json_t *row, const 
     return true;
 }
 
-/* Whether the text `field` is `text`; no if it is absent or null. */
+/* Sets *flag_out to whether the field is `text`; it is not if it is absent or null. */
 static bool read_flag(const struct reading *reading, const json_t *row, const char *field,
                       const char *text, bool *flag_out)
 {
