@@ -2,8 +2,7 @@
 it but those that anyflash has seen: random METADATA with every character at which some
 program ends a line.
 
-ANYFLASH_TEST_SEED: begin with this seed; ANYFLASH_TEST_CASES: so many texts (150).
-"""
+ANYFLASH_TEST_SEED: begin with this seed; ANYFLASH_TEST_CASES: so many texts (150)."""
 import email.parser
 import json
 import os
@@ -16,6 +15,7 @@ import pytest
 
 PROGRAM = os.environ["ANYFLASH"]
 COUNT = int(os.environ.get("ANYFLASH_TEST_CASES", 150))
+FIXED = 40  # others, the same each time
 FIRST = int(os.environ.get("ANYFLASH_TEST_SEED", int(time.time()) % 10**6 * 10**3))
 ODD_ENDS = ["\r", "\n\r", "\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\0", "\n\n",
             "\n \n", "\n\t"]
@@ -41,7 +41,7 @@ def metadata(seed):
 def answers(tmp_path_factory):
     found = []
     wheel = tmp_path_factory.mktemp("w") / "flash_attn-2.8.3-py3-none-any.whl"
-    for seed in range(FIRST, FIRST + COUNT):
+    for seed in [*range(FIXED), *range(FIRST, FIRST + COUNT)]:
         with zipfile.ZipFile(wheel, "w") as archive:
             archive.writestr("flash_attn/__init__.py", "")
             archive.writestr("flash_attn-2.8.3.dist-info/METADATA", metadata(seed))
@@ -59,4 +59,4 @@ def test_python_reads_no_other_requirement(answers):
 
 
 def test_both_outcomes_occur(answers):
-    assert 0.1 * COUNT < sum(not refused for _, refused in answers) < 0.9 * COUNT
+    assert 8 < sum(not refused for _, refused in answers[:FIXED]) < 32

@@ -3,8 +3,7 @@ and the zipfile of every Python of this machine, over archives that lie (crafted
 honest ones.
 
 ANYFLASH_TEST_SEED: begin with this seed; ANYFLASH_TEST_CASES: so many archives (3000).
-ANYFLASH_TEST_PYTHONS: more interpreters, separated by blanks.
-"""
+ANYFLASH_TEST_PYTHONS: more interpreters, separated by blanks."""
 import glob
 import io
 import json
@@ -91,8 +90,9 @@ def test_python_reads_what_anyflash_reads(version, seeds, archives, ours):
     assert not wrong, f"seeds of archives: {wrong[:10]}"
 
 
-def test_honest_archives_are_read_and_others_are_refused(ours):
-    assert COUNT / 10 < sum(one is not None for one in ours) < COUNT * 0.8
+def test_honest_archives_are_read_and_others_are_refused():
+    read = read_by([PRINT_ZIP], [crafted(seed) for seed in range(300)])  # the same each time
+    assert 60 < sum(one is not None for one in read) < 240
 
 
 def test_an_archive_written_again_has_the_same_members(archives, ours):
