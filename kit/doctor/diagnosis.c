@@ -229,7 +229,7 @@ static void derive_torch(struct af_lookup *lookup)
         lookup->torch_cxx11abi = view.torch.abi == AF_YES;
         lookup->torch_cxx11abi_source = view.torch.abi_source;
     }
-    const struct af_view_gpu *without = af_rung_gpu_without_torch(&view);
+    const struct af_view_gpu *without = af_view_torch_lacks_all(&view);
     if (without != NULL)
         lookup->torch_lacks = af_arena_text(lookup->arena, without->text);
 }

@@ -79,6 +79,24 @@ enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, in
                                                                                 : AF_UNKNOWN;
 }
 
+/* Whether torch's CUDA is older than the first that has code for the GPU, whoever built it. */
+static bool is_cuda_too_old(const struct af_view_torch *torch, int sm)
+{
+    return torch->cuda == AF_FACT_KNOWN && torch->cuda_major > 0 && torch->cuda_minor >= 0 &&
+           torch->cuda_major * 10 + torch->cuda_minor < af_sm_generation_of(sm).first_cuda;
+}
+
+enum af_answer af_sm_in_view_torch(const struct af_view *view, int sm)
+{
+    const struct af_fact *targets = &view->machine->torch.gpu_targets;
+    const struct af_catalog_torch_variant *variant = view->torch.variant;
+    if (targets->state == AF_FACT_KNOWN && targets->value.list.count > 0)
+        return af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm);
+    if (variant == NULL)
+        return is_cuda_too_old(&view->torch, sm) ? AF_NO : AF_UNKNOWN;
+    return af_sm_in_torch(variant, sm);
+}
+
 /*
  * The oldest driver for a CUDA major; NULL if the tables do not have it. On Windows that of the
  * major's first toolkit. NVIDIA states none for CUDA 13 there; its branch is that of Linux.

@@ -51,6 +51,12 @@ enum af_answer af_sm_list_covers(const char *const *items, size_t count, int sm)
 enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, int sm);
 
 /*
+ * The same of the view's torch: by what the machine's record says of it, else by its build,
+ * else by its CUDA, which is too old for GPUs that came later, whoever built it.
+ */
+enum af_answer af_sm_in_view_torch(const struct af_view *view, int sm);
+
+/*
  * Whether the view's driver runs programs of CUDA `major` (minor versions do
  * not matter for cubins); UNKNOWN if neither the driver nor the CUDA it
  * supports is known. On NO *need_out (borrowed from the tables) is the driver

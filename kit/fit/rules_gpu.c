@@ -1,8 +1,8 @@
 /*
  * rules_gpu.c: the rule whether the wheel can compute on the visible GPUs: which GPUs its own
  * code accepts, and which GPU code it contains. Wheels of flash-attn 2 contain no PTX, so a GPU
- * needs a cubin that runs on it. With several GPUs it is enough that one works; the others are
- * named.
+ * needs a cubin that runs on it. With several GPUs it is enough that one works, for which torch
+ * was compiled, too; the others are named.
  */
 #include <stdio.h>
 #include <string.h>
@@ -113,11 +113,14 @@ static void serve_all(struct af_fit_wheel_check *check)
     const struct af_view *view = check->view;
     enum served served[AF_VIEW_GPUS_MAX];
     bool blocked[AF_VIEW_GPUS_MAX];
-    size_t blocked_count = 0;
+    size_t blocked_count = 0, no_code_count = 0, served_count = 0;
     for (size_t i = 0; i < view->gpu_count; i++) {
         served[i] = serve(check, view->gpus[i].sm);
-        blocked[i] = served[i] == REFUSED || served[i] == NO_CODE;
+        blocked[i] = served[i] == REFUSED || served[i] == NO_CODE ||
+                     af_view_torch_leaves_out(view, &view->gpus[i]);
         blocked_count += blocked[i];
+        no_code_count += served[i] == NO_CODE;
+        served_count += served[i] == SERVED && !blocked[i];
     }
     bool partly = blocked_count > 0 && blocked_count < view->gpu_count;
     if (partly)
@@ -125,11 +128,11 @@ static void serve_all(struct af_fit_wheel_check *check)
             check, AF_REASON_GPU_PARTLY, "%s",
             check->arena == NULL ? "" : af_view_gpus_text(view, blocked, check->arena));
     for (size_t i = 0; i < view->gpu_count; i++) {
-        if (!blocked[i])
+        if (!blocked[i] && served_count == 0)
             say_open(check, served[i], &view->gpus[i]);
-        else if (!partly)
+        else if (blocked[i] && !partly && served[i] == (no_code_count > 0 ? NO_CODE : REFUSED))
             say_blocked(check, served[i], &view->gpus[i]);
-        if (served[i] == SERVED)
+        if (!blocked[i] && served[i] == SERVED)
             say_fa4_limits(check, &view->gpus[i]);
     }
 }

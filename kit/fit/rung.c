@@ -197,7 +197,7 @@ void af_rung_engine(struct af_rung_context *context)
     context->view = NULL;
     if (af_rung_python_package_fits(context))
         af_rung_add_reason(context, AF_REASON_ENGINE_BY_PACKAGE, NULL);
-    const struct af_view_gpu *without = af_rung_gpu_without_torch(&context->fit->views[0]);
+    const struct af_view_gpu *without = af_view_torch_lacks_all(&context->fit->views[0]);
     if (without != NULL)
         af_rung_torch_for_gpu(context, without);
     af_rung_finish(context);

@@ -74,12 +74,9 @@ void af_rung_say_newer_torch(struct af_rung_context *context);
 void af_rung_add_package_changes(struct af_rung_context *context, const char *version,
                                  const char *cuda);
 
-/* The first GPU of the view that torch was not compiled for; NULL: none is known to be. */
-const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view);
-
 /*
- * Names the nearest torch build with code for every GPU in the rung; if there is none, the GPU
- * that the installed one was not compiled for.
+ * Names the nearest torch build with code for every GPU in the rung, else for one of them; if
+ * there is none, the GPU that the installed one was not compiled for.
  */
 void af_rung_torch_for_gpu(struct af_rung_context *context, const struct af_view_gpu *without);
 

@@ -103,7 +103,8 @@ static void check_gpus(struct af_rung_build_target *build)
     bool served[AF_VIEW_GPUS_MAX], left_out[AF_VIEW_GPUS_MAX];
     bool any = false, partly = false;
     for (size_t i = 0; i < view->gpu_count; i++) {
-        served[i] = view->gpus[i].sm >= 0 && serves_gpu(build, view->gpus[i].sm);
+        served[i] = view->gpus[i].sm >= 0 && serves_gpu(build, view->gpus[i].sm) &&
+                    !af_view_torch_leaves_out(view, &view->gpus[i]);
         any = any || served[i];
     }
     for (size_t i = 0; i < view->gpu_count; i++) {
@@ -161,7 +162,7 @@ static void check_platform(struct af_rung_build_target *build)
 static void check_torch(struct af_rung_build_target *build)
 {
     const struct af_view_torch *torch = &build->view->torch;
-    const struct af_view_gpu *without = af_rung_gpu_without_torch(build->view);
+    const struct af_view_gpu *without = af_view_torch_lacks_all(build->view);
     const char *need = NULL;
     if (torch->state == AF_FACT_ABSENT)
         af_rung_build_row(build, "torch", AF_NO, AF_REASON_TORCH_MISSING, NULL);

@@ -26,7 +26,8 @@
 struct choice {
     const struct af_catalog_torch_release *release;
     const struct af_catalog_torch_variant *variant;
-    int order; /* smaller: a smaller change */
+    bool partly; /* it has no code for some of the GPUs */
+    int order;   /* smaller: a smaller change */
 };
 
 struct found {
@@ -57,31 +58,34 @@ static bool serves_system(const struct af_view *view,
     return af_driver_serves(view, variant->cuda_major, &unused) != AF_NO;
 }
 
-static bool serves_gpus(const struct af_view *view,
-                        const struct af_catalog_torch_variant *variant)
+/* Whether it has code for a GPU of the view; partly: for others it has none. */
+static bool serves_gpus(const struct af_view *view, struct choice *choice)
 {
+    bool any = view->gpu_count == 0;
     for (size_t g = 0; g < view->gpu_count; g++) {
         int sm = view->gpus[g].sm;
-        if (sm >= 0 && af_sm_in_torch(variant, sm) == AF_NO)
-            return false;
+        bool lacks = sm >= 0 && af_sm_in_torch(choice->variant, sm) == AF_NO;
+        any = any || !lacks;
+        choice->partly = choice->partly || lacks;
     }
-    return true;
+    return any;
 }
 
-static bool serves(const struct af_fit_context *fit, const struct choice *choice)
+static bool serves(const struct af_fit_context *fit, struct choice *choice)
 {
     for (size_t i = 0; i < fit->view_count; i++) {
         const struct af_view *view = &fit->views[i];
         if (view->platform == NULL || view->musl || !view->cpython ||
             strcmp(view->platform, choice->variant->platform) != 0 ||
             choice->variant->cuda_major < 0 || !serves_python(view, choice->release) ||
-            !serves_system(view, choice->variant) || !serves_gpus(view, choice->variant))
+            !serves_system(view, choice->variant) || !serves_gpus(view, choice))
             return false;
     }
     return true;
 }
 
-/* How large the change is: minors first, then whether the CUDA build stays. */
+/* How large the change is: minors first, then whether the CUDA build stays. Last are those
+   that do not serve all GPUs. */
 static int order_of(const struct af_view *view, const struct choice *choice, bool is_default)
 {
     const struct af_view_torch *torch = &view->torch;
@@ -95,7 +99,8 @@ static int order_of(const struct af_view *view, const struct choice *choice, boo
                : is_default                                       ? 1
                : choice->variant->cuda_major == torch->cuda_major ? 2
                                                                   : 3;
-    return step * 1000 + cuda * 200 + (199 - (build > 199 ? 199 : build));
+    return choice->partly * 1000000 + step * 1000 + cuda * 200 +
+           (199 - (build > 199 ? 199 : build));
 }
 
 static int compare_choices(const void *a, const void *b, const void *context)
@@ -114,7 +119,7 @@ static size_t list_choices(const struct af_fit_context *fit, struct choice *choi
         bool unlisted = fresh && af_catalog_predates_torch(fit->catalog, release->torch_major,
                                                            release->torch_minor);
         for (size_t v = 0; v < release->variants_count && count < CHOICES_MAX; v++) {
-            struct choice choice = {release, &release->variants[v], 0};
+            struct choice choice = {release, &release->variants[v], false, 0};
             bool here = fit->views[0].torch.variant == choice.variant;
             if (here || unlisted || !serves(fit, &choice))
                 continue;
@@ -223,6 +228,16 @@ static bool better_build(const struct af_fit_context *fit, const struct found *a
     return is_exact(a) && !is_exact(b);
 }
 
+/* Makes the views in `changed` those of `fit` with the torch that was chosen. */
+static void change_views(struct af_fit_context *changed, const struct af_fit_context *fit,
+                         const struct choice *choice, struct af_arena *arena)
+{
+    for (size_t i = 0; i < fit->view_count; i++) {
+        changed->views[i] = fit->views[i];
+        af_view_change_torch(&changed->views[i], choice->release, choice->variant, arena);
+    }
+}
+
 static struct found search(struct af_rung_context *context, const struct choice *choices,
                            size_t count)
 {
@@ -239,14 +254,11 @@ static struct found search(struct af_rung_context *context, const struct choice 
     changed.views = af_arena_array(context->arena, fit->view_count, sizeof *changed.views);
     size_t wheel_count = list_wheels(context, wheels);
     for (size_t i = 0; i < count; i++) {
-        for (size_t v = 0; v < fit->view_count; v++) {
-            changed.views[v] = fit->views[v];
-            af_view_change_torch(&changed.views[v], choices[i].release, choices[i].variant,
-                                 context->arena);
-        }
+        change_views(&changed, fit, &choices[i], context->arena);
         bool done = found.choice != NULL && found.candidate.answer == AF_YES &&
                     (!fresh || found.candidate.wheel->official);
-        if (done && found.choice->release != choices[i].release)
+        if (done && (found.choice->release != choices[i].release ||
+                     found.choice->partly != choices[i].partly))
             break;
         struct found next = {best_wheel(&changed, wheels, wheel_count), &choices[i]};
         if (next.candidate.wheel == NULL)
@@ -266,12 +278,15 @@ static void report_open(struct af_rung_context *context, uint64_t bits)
     }
 }
 
-/* Of the notes on the wheel, the one about GPUs: no torch changes which ones it supports. */
+/* Of the notes on the wheel beside the new torch, the one about GPUs. */
 static void report_partly(struct af_rung_context *context, const struct found *found)
 {
     size_t count;
+    struct af_fit_context changed = *context->fit;
+    changed.views = af_arena_array(context->arena, changed.view_count, sizeof *changed.views);
+    change_views(&changed, context->fit, found->choice, context->arena);
     const struct af_reason *reasons =
-        af_verdict_explain(context->fit, found->candidate.wheel, context->arena, &count);
+        af_verdict_explain(&changed, found->candidate.wheel, context->arena, &count);
     for (size_t i = 0; i < count; i++)
         if (reasons[i].id == AF_REASON_GPU_PARTLY)
             af_rung_take_reason(context, &reasons[i]);
@@ -320,15 +335,6 @@ static void report_found(struct af_rung_context *context, const struct found *fo
                                     af_fit_publisher(context->arena, rung->wheel));
 }
 
-/* Whether flash-attn 2 and newer support none of the GPUs, which are all known. */
-static bool all_too_old(const struct af_view *view)
-{
-    for (size_t i = 0; i < view->gpu_count; i++)
-        if (view->gpus[i].sm < 0 || view->gpus[i].sm >= 80)
-            return false;
-    return view->gpu_count > 0;
-}
-
 /* Reports what no change of torch could fix, and what can never fit. */
 static bool report_obstacles(struct af_rung_context *context)
 {
@@ -339,7 +345,7 @@ static bool report_obstacles(struct af_rung_context *context)
             af_rung_add_reason(context, AF_REASON_VENDOR_TORCH, "torch %s", view->torch.text);
         if (view->amd)
             af_rung_add_reason(context, AF_REASON_MACHINE_ROCM, NULL);
-        else if (context->fit->options->version == NULL && all_too_old(view))
+        else if (context->fit->options->version == NULL && af_view_gpus_are_too_old(view))
             af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
         else if (view->gpu == AF_FACT_ABSENT)
             af_rung_add_reason(context, view->gpu_lack, "%s", view->gpu_source);
@@ -358,7 +364,7 @@ static bool report_obstacles(struct af_rung_context *context)
 static void report_none(struct af_rung_context *context)
 {
     const struct af_view *view = &context->fit->views[0];
-    if (all_too_old(view))
+    if (af_view_gpus_are_too_old(view))
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", view->gpus[0].name);
     af_rung_add_reason(context, AF_REASON_NO_TORCH_CHANGE, NULL);
 }

@@ -22,59 +22,47 @@
 #define FIRST_MINOR 4
 #define PAGED_MINOR 12
 #define SM_EFFICIENT_MIN 50
-#define SM_FLASH_MIN 80
 
 /* Every CUDA build of torch from 2.4 on is compiled for these. */
 #define SM_IN_EVERY_BUILD_MIN 75
 #define SM_IN_EVERY_BUILD_MAX 90
 
-/* Whether torch's CUDA is older than the first that has code for the GPU, whoever built it. */
-static bool is_cuda_too_old(const struct af_view_torch *torch, int sm)
+static enum af_answer is_covered(const struct af_view_gpu *gpu)
 {
-    return torch->cuda == AF_FACT_KNOWN && torch->cuda_major > 0 && torch->cuda_minor >= 0 &&
-           torch->cuda_major * 10 + torch->cuda_minor < af_sm_generation_of(sm).first_cuda;
+    bool everywhere = gpu->sm >= SM_IN_EVERY_BUILD_MIN && gpu->sm <= SM_IN_EVERY_BUILD_MAX &&
+                      !af_sm_is_jetson(gpu->sm);
+    return gpu->in_torch == AF_UNKNOWN && everywhere ? AF_YES : gpu->in_torch;
 }
 
-static enum af_answer torch_covers(const struct af_view *view, int sm)
+/* Whether FlashAttention surely works on one of them, whatever the others are. */
+static bool surely_serves_one(const struct af_view *view)
 {
-    const struct af_fact *targets = &view->machine->torch.gpu_targets;
-    const struct af_catalog_torch_variant *variant = view->torch.variant;
-    if (targets->state == AF_FACT_KNOWN && targets->value.list.count > 0)
-        return af_sm_list_covers(targets->value.list.items, targets->value.list.count, sm);
-    if (variant == NULL)
-        return is_cuda_too_old(&view->torch, sm) ? AF_NO : AF_UNKNOWN;
-    return af_sm_in_torch(variant, sm);
+    for (size_t i = 0; i < view->gpu_count; i++)
+        if (view->gpus[i].sm >= AF_SM_FLASH_MIN && is_covered(&view->gpus[i]) == AF_YES)
+            return true;
+    return false;
 }
 
-const struct af_view_gpu *af_rung_gpu_without_torch(const struct af_view *view)
+static void check_gpu(struct af_rung_context *context, const struct af_view_gpu *gpu,
+                      bool another)
 {
-    for (size_t i = 0; i < view->gpu_count; i++) {
-        int sm = view->gpus[i].sm;
-        if (sm >= 0 && torch_covers(view, sm) == AF_NO)
-            return &view->gpus[i];
-    }
-    return NULL;
-}
-
-static void check_gpu(struct af_rung_context *context, const struct af_view *view,
-                      const struct af_view_gpu *gpu)
-{
+    enum af_answer covered = is_covered(gpu);
+    if (covered == AF_UNKNOWN && another)
+        return;
     if (gpu->sm < 0) {
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, "compute capability of %s",
                            gpu->name);
         return;
     }
-    enum af_answer covered = torch_covers(view, gpu->sm);
-    bool everywhere = gpu->sm >= SM_IN_EVERY_BUILD_MIN && gpu->sm <= SM_IN_EVERY_BUILD_MAX;
     if (gpu->sm < SM_EFFICIENT_MIN)
         af_rung_add_reason(context, AF_REASON_SM_UNSUPPORTED, "%s", gpu->text);
     else if (covered == AF_NO)
         af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s", gpu->text);
     else if (covered == AF_UNKNOWN && af_sm_is_jetson(gpu->sm))
         af_rung_add_reason(context, AF_REASON_UNKNOWN_JETSON_TORCH, "%s", gpu->text);
-    else if (covered == AF_UNKNOWN && !everywhere)
+    else if (covered == AF_UNKNOWN)
         af_rung_add_reason(context, AF_REASON_UNKNOWN_TORCH_SM, "%s", gpu->text);
-    if (gpu->sm >= SM_EFFICIENT_MIN && gpu->sm < SM_FLASH_MIN)
+    if (gpu->sm >= SM_EFFICIENT_MIN && gpu->sm < AF_SM_FLASH_MIN)
         af_rung_add_reason(context, AF_REASON_KERNELS_EFFICIENT, "%s", gpu->text);
     else if (af_sm_generation_of(gpu->sm).prefers_cudnn)
         af_rung_add_reason(context, AF_REASON_KERNELS_CUDNN, "%s", gpu->text);
@@ -125,7 +113,7 @@ static void check_amd(struct af_rung_context *context, const struct af_view *vie
 static bool only_efficient(const struct af_view *view)
 {
     for (size_t i = 0; i < view->gpu_count; i++)
-        if (view->gpus[i].sm < SM_EFFICIENT_MIN || view->gpus[i].sm >= SM_FLASH_MIN)
+        if (view->gpus[i].sm < SM_EFFICIENT_MIN || view->gpus[i].sm >= AF_SM_FLASH_MIN)
             return false;
     return view->gpu_count > 0;
 }
@@ -177,23 +165,25 @@ static void check_driver(struct af_rung_context *context, const struct af_view *
 
 static void check_nvidia(struct af_rung_context *context, const struct af_view *view)
 {
-    bool any = false, below = false;
-    bool old[AF_VIEW_GPUS_MAX];
+    bool any = false, partly = false;
+    bool left_out[AF_VIEW_GPUS_MAX];
     if (view->gpu == AF_FACT_ABSENT)
         af_rung_add_reason(context, AF_REASON_NO_GPU, "%s", view->gpu_source);
     else if (view->gpu == AF_FACT_UNKNOWN)
         af_rung_add_reason(context, AF_REASON_UNKNOWN_GPU, NULL);
     for (size_t i = 0; i < view->gpu_count; i++)
-        any = any || view->gpus[i].sm >= SM_FLASH_MIN;
+        any = any || view->gpus[i].sm >= AF_SM_FLASH_MIN;
     for (size_t i = 0; i < view->gpu_count; i++) {
-        old[i] = any && view->gpus[i].sm >= 0 && view->gpus[i].sm < SM_FLASH_MIN;
-        below = below || old[i];
-        if (!old[i])
-            check_gpu(context, view, &view->gpus[i]);
+        const struct af_view_gpu *gpu = &view->gpus[i];
+        left_out[i] = (any && gpu->sm >= 0 && gpu->sm < AF_SM_FLASH_MIN) ||
+                      af_view_torch_leaves_out(view, gpu);
+        partly = partly || left_out[i];
+        if (!left_out[i])
+            check_gpu(context, gpu, surely_serves_one(view));
     }
-    if (below)
+    if (partly)
         af_rung_add_reason(context, AF_REASON_GPU_PARTLY, "%s",
-                           af_view_gpus_text(view, old, context->arena));
+                           af_view_gpus_text(view, left_out, context->arena));
     check_driver(context, view);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kit/base/text.h"
+#include "kit/fit/gpu_targets.h"
 #include "kit/formats/tags.h"
 
 /*
@@ -198,6 +199,9 @@ void af_view_change_torch(struct af_view *view, const struct af_catalog_torch_re
         .abi_source = "PyTorch's release table",
         .release = release,
         .variant = variant};
+    for (size_t i = 0; i < view->gpu_count; i++)
+        view->gpus[i].in_torch =
+            view->gpus[i].sm < 0 ? AF_UNKNOWN : af_sm_in_torch(variant, view->gpus[i].sm);
 }
 
 #define NUMBER_MAX 1000000
@@ -289,7 +293,43 @@ static void add_gpu(struct af_view *view, int sm, const char *name, struct af_ar
     const char *text =
         sm < 0 ? name : af_arena_format(arena, "%s (sm %d.%d)", name, sm / 10, sm % 10);
     view->gpus[view->gpu_count++] =
-        (struct af_view_gpu){.sm = sm, .name = name, .text = text != NULL ? text : ""};
+        (struct af_view_gpu){.sm = sm,
+                             .name = name,
+                             .text = text != NULL ? text : "",
+                             .in_torch = sm < 0 ? AF_UNKNOWN : af_sm_in_view_torch(view, sm)};
+}
+
+static bool is_too_old(const struct af_view_gpu *gpu)
+{
+    return gpu->sm >= 0 && gpu->sm < AF_SM_FLASH_MIN;
+}
+
+bool af_view_gpus_are_too_old(const struct af_view *view)
+{
+    for (size_t i = 0; i < view->gpu_count; i++)
+        if (!is_too_old(&view->gpus[i]))
+            return false;
+    return view->gpu_count > 0;
+}
+
+const struct af_view_gpu *af_view_torch_lacks_all(const struct af_view *view)
+{
+    const struct af_view_gpu *lacking = NULL;
+    const bool all = af_view_gpus_are_too_old(view);
+    for (size_t i = 0; i < view->gpu_count; i++) {
+        const struct af_view_gpu *gpu = &view->gpus[i];
+        if (!all && is_too_old(gpu))
+            continue;
+        if (gpu->in_torch != AF_NO)
+            return NULL;
+        lacking = lacking == NULL ? gpu : lacking;
+    }
+    return lacking;
+}
+
+bool af_view_torch_leaves_out(const struct af_view *view, const struct af_view_gpu *gpu)
+{
+    return gpu->in_torch == AF_NO && af_view_torch_lacks_all(view) == NULL;
 }
 
 static void read_gpus(const struct af_machine *machine, struct af_arena *arena,
@@ -345,9 +385,16 @@ const char *af_view_gpus_text(const struct af_view *view, const bool marked[AF_V
                               struct af_arena *arena)
 {
     struct af_text text = {0};
-    for (size_t i = 0; i < view->gpu_count; i++)
-        if (marked[i] && !is_named_before(view, marked, i))
-            af_text_format(&text, "%s%s", text.len > 0 ? ", " : "", view->gpus[i].text);
+    for (size_t i = 0; i < view->gpu_count; i++) {
+        if (!marked[i] || is_named_before(view, marked, i))
+            continue;
+        const struct af_view_gpu *gpu = &view->gpus[i];
+        const bool left_out = af_view_torch_leaves_out(view, gpu);
+        const size_t len = strlen(gpu->text) - left_out; /* without its bracket */
+        af_text_format(&text, "%s%.*s", text.len > 0 ? ", " : "", (int)len, gpu->text);
+        if (left_out)
+            af_text_format(&text, "; not in torch %s)", view->torch.text);
+    }
     return af_text_take(&text, arena);
 }
 

@@ -17,6 +17,7 @@
 #include "kit/machine/machine.h"
 
 #define AF_VIEW_GPUS_MAX 64
+#define AF_SM_FLASH_MIN 80 /* the first GPU that FlashAttention 2 supports */
 
 /* "12.8" or "580.95.05" as numbers; `count` is how many there were. */
 struct af_dotted {
@@ -61,7 +62,8 @@ struct af_view_torch {
 struct af_view_gpu {
     int sm; /* -1: unknown */
     const char *name;
-    const char *text; /* "NVIDIA L4 (sm 8.9)"; the name alone if its SM is unknown */
+    const char *text;        /* "NVIDIA L4 (sm 8.9)"; the name alone if its SM is unknown */
+    enum af_answer in_torch; /* whether the view's torch was compiled for it */
 };
 
 struct af_view {
@@ -103,7 +105,22 @@ void af_view_make(const struct af_machine *machine, const char *arch, struct af_
  */
 bool af_view_uses_rocm(const struct af_view *view);
 
-/* "T4 (sm 7.5), V100 (sm 7.0)": the GPUs that are marked, each text once; in the arena. */
+/* Whether FlashAttention 2 and newer support none of the GPUs, which are all known. */
+bool af_view_gpus_are_too_old(const struct af_view *view);
+
+/*
+ * The first GPU that FlashAttention supports, if torch was compiled for none of them; else
+ * NULL. If FlashAttention supports none, the same of all GPUs.
+ */
+const struct af_view_gpu *af_view_torch_lacks_all(const struct af_view *view);
+
+/* Whether torch was not compiled for the GPU, but for another one that can be used instead. */
+bool af_view_torch_leaves_out(const struct af_view *view, const struct af_view_gpu *gpu);
+
+/*
+ * "T4 (sm 7.5), V100 (sm 7.0)": the GPUs that are marked, each text once, with a word on
+ * those that torch leaves out; in the arena.
+ */
 const char *af_view_gpus_text(const struct af_view *view, const bool marked[AF_VIEW_GPUS_MAX],
                               struct af_arena *arena);
 
