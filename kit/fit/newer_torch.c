@@ -31,12 +31,18 @@ static const struct af_catalog_wheel *newest_version(const struct af_decision *d
     return newest;
 }
 
-/* Whether a wheel of the newest version that was made for exactly this machine would fit it. */
+/*
+ * Whether a wheel of the newest version that was made for exactly this machine would fit it;
+ * any Python, system and processor will do where the machine's are unknown.
+ */
 static bool could_fit(const struct af_rung_context *context, const struct af_view *view)
 {
     const struct af_catalog_wheel *like = newest_version(context->decision);
     const struct af_view_torch *torch = &view->torch;
-    const char *python = af_arena_format(context->arena, "cp3%d", view->interpreter.minor);
+    const char *platform = af_tables_platform(view->os == NULL ? "linux" : view->os,
+                                              view->arch == NULL ? "x86_64" : view->arch);
+    const int minor = view->python_known ? view->interpreter.minor : like->python_minor;
+    const char *python = af_arena_format(context->arena, "cp3%d", minor);
     const char *abi = view->interpreter.free_threaded
                           ? af_arena_format(context->arena, "%st", python)
                           : python;
@@ -46,9 +52,9 @@ static bool could_fit(const struct af_rung_context *context, const struct af_vie
                                           .package = like->package,
                                           .version = like->version,
                                           .python = python,
-                                          .python_minor = (int16_t)view->interpreter.minor,
+                                          .python_minor = (int16_t)minor,
                                           .abi = abi,
-                                          .platform = view->platform,
+                                          .platform = platform,
                                           .torch = torch->text,
                                           .torch_major = (int16_t)torch->major,
                                           .torch_minor = (int16_t)torch->minor,
@@ -60,8 +66,7 @@ static bool could_fit(const struct af_rung_context *context, const struct af_vie
                                           .valid_name = true,
                                           .listed = true};
     struct af_fit_wheel_check check = {.fit = context->fit};
-    return view->platform != NULL && view->python_known &&
-           af_verdict_answer(af_verdict(&check, view, &made)) != AF_NO;
+    return platform != NULL && af_verdict_answer(af_verdict(&check, view, &made)) != AF_NO;
 }
 
 bool af_rung_may_be_unlisted(const struct af_rung_context *context)

@@ -124,7 +124,7 @@ static void check_windows(struct af_rung_context *context, const struct af_view 
     const struct af_view_torch *torch = &view->torch;
     bool lacks = torch->build == AF_FIT_TORCH_RELEASE && !torch->rocm &&
                  torch->release != NULL && torch->release->flash_kernels_windows == AF_NO;
-    if (!torch->rocm && (view->amd || only_efficient(view)))
+    if (!torch->rocm && (view->gpu == AF_FACT_UNKNOWN || view->amd || only_efficient(view)))
         return;
     af_rung_add_reason(context, lacks ? AF_REASON_KERNELS_WINDOWS : AF_REASON_KERNELS_UNKNOWN,
                        "torch %s for Windows", torch->text);
@@ -191,6 +191,8 @@ static void check_view(struct af_rung_context *context, const struct af_view *vi
 {
     context->view = view;
     check_torch(context, view);
+    if (view->os == NULL || view->arch == NULL)
+        af_rung_add_reason(context, af_view_unknown_platform(view), NULL);
     if (af_equal(view->os, "macos") && view->other == NULL)
         af_rung_add_reason(context, AF_REASON_NO_GPU_PLATFORM, "macos");
     if (af_view_uses_rocm(view))

@@ -57,6 +57,16 @@ static void test_decision__falls_to_torch_kernels_on_a_new_torch(void **state)
     af_decision_release(&decision);
 }
 
+static void test_decision__knows_a_new_torch_without_the_python(void **state)
+{
+    struct af_decision decision;
+    (void)state;
+    decide(&decision, LINUX GPU "torch=2.16.0+cu132");
+    assert_int_equal(decision.rungs[AF_RUNG_WHEEL].answer, AF_UNKNOWN);
+    assert_true(rung_has(&decision.rungs[AF_RUNG_WHEEL], AF_REASON_TORCH_NEWER));
+    af_decision_release(&decision);
+}
+
 /* One for torch 2.14 is offered to be proved, but one for 2.15 may be published, too. */
 static void test_decision__offers_the_neighbour_of_a_new_torch(void **state)
 {
@@ -577,6 +587,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decision__takes_newest_official_wheel),
         cmocka_unit_test(test_decision__falls_to_torch_kernels_on_a_new_torch),
+        cmocka_unit_test(test_decision__knows_a_new_torch_without_the_python),
         cmocka_unit_test(test_decision__offers_the_neighbour_of_a_new_torch),
         cmocka_unit_test(test_decision__says_that_a_wheel_was_not_seen),
         cmocka_unit_test(test_decision__refuses_a_new_torch_where_no_wheel_can_fit),
