@@ -111,6 +111,7 @@ static void say_blocked(struct af_fit_wheel_check *check, enum served served,
 static void serve_all(struct af_fit_wheel_check *check)
 {
     const struct af_view *view = check->view;
+    const struct af_view_gpu *lacking = af_view_torch_lacks_all(view);
     enum served served[AF_VIEW_GPUS_MAX];
     bool blocked[AF_VIEW_GPUS_MAX];
     size_t blocked_count = 0, no_code_count = 0, served_count = 0;
@@ -123,6 +124,8 @@ static void serve_all(struct af_fit_wheel_check *check)
         served_count += served[i] == SERVED && !blocked[i];
     }
     bool partly = blocked_count > 0 && blocked_count < view->gpu_count;
+    if (lacking != NULL)
+        af_fit_wheel_check_add_reason(check, AF_REASON_TORCH_SM, "%s", lacking->text);
     if (partly)
         af_fit_wheel_check_add_reason(
             check, AF_REASON_GPU_PARTLY, "%s",

@@ -193,13 +193,12 @@ void af_rung_engine(struct af_rung_context *context)
         else if (!served(view))
             af_rung_add_reason(context, AF_REASON_ENGINE_PLATFORM, "%s %s", view->os,
                                view->arch);
+        if (af_view_torch_lacks_all(view) != NULL)
+            af_rung_torch_for_gpu(context, i);
     }
     context->view = NULL;
     if (af_rung_python_package_fits(context))
         af_rung_add_reason(context, AF_REASON_ENGINE_BY_PACKAGE, NULL);
-    const struct af_view_gpu *without = af_view_torch_lacks_all(&context->fit->views[0]);
-    if (without != NULL)
-        af_rung_torch_for_gpu(context, without);
     af_rung_finish(context);
     context->rung->price = (struct af_rung_cost){0, 0, 0, 0};
     context->rung->summary =

@@ -75,10 +75,10 @@ void af_rung_add_package_changes(struct af_rung_context *context, const char *ve
                                  const char *cuda);
 
 /*
- * Names the nearest torch build with code for every GPU in the rung, else for one of them; if
- * there is none, the GPU that the installed one was not compiled for.
+ * Names the nearest torch build for all machines in the rung, with code for every GPU, else for
+ * one of each; if there is none for the machine of view `at`, the GPU that its torch lacks.
  */
-void af_rung_torch_for_gpu(struct af_rung_context *context, const struct af_view_gpu *without);
+void af_rung_torch_for_gpu(struct af_rung_context *context, size_t at);
 
 /* "official", or who published the wheel: "mjun0812"; in the arena. */
 const char *af_fit_publisher(struct af_arena *arena, const struct af_catalog_wheel *wheel);

@@ -369,21 +369,33 @@ static void report_none(struct af_rung_context *context)
     af_rung_add_reason(context, AF_REASON_NO_TORCH_CHANGE, NULL);
 }
 
-void af_rung_torch_for_gpu(struct af_rung_context *context, const struct af_view_gpu *without)
+/* The first choice of which it is known for which GPUs it is; NULL: there is none. */
+static const struct choice *first_choice(const struct af_fit_context *fit,
+                                         struct choice choices[CHOICES_MAX])
+{
+    size_t count = list_choices(fit, choices);
+    for (size_t i = 0; i < count; i++)
+        if (choices[i].variant->sm.count > 0)
+            return &choices[i];
+    return NULL;
+}
+
+void af_rung_torch_for_gpu(struct af_rung_context *context, size_t at)
 {
     struct choice choices[CHOICES_MAX];
-    bool fixed = context->fit->views[0].torch.build == AF_FIT_TORCH_VENDOR;
-    size_t count = fixed ? 0 : list_choices(context->fit, choices);
-    for (size_t i = 0; i < count; i++) {
-        if (choices[i].variant->sm.count == 0)
-            continue; /* unknown for which GPUs */
-        context->rung->torch_version =
-            af_arena_text(context->arena, choices[i].release->latest);
-        context->rung->torch_cuda = af_arena_text(context->arena, choices[i].variant->cuda);
+    struct af_fit_context alone = *context->fit;
+    alone.views = &context->fit->views[at];
+    alone.view_count = 1;
+    const struct choice *choice = first_choice(context->fit, choices);
+    if (alone.views[0].torch.build == AF_FIT_TORCH_VENDOR)
         return;
+    if (choice != NULL) {
+        context->rung->torch_version = af_arena_text(context->arena, choice->release->latest);
+        context->rung->torch_cuda = af_arena_text(context->arena, choice->variant->cuda);
+    } else if (first_choice(&alone, choices) == NULL) {
+        af_rung_add_reason(context, AF_REASON_NO_TORCH_FOR_GPU, "%s",
+                           af_view_torch_lacks_all(&alone.views[0])->text);
     }
-    if (!fixed)
-        af_rung_add_reason(context, AF_REASON_NO_TORCH_FOR_GPU, "%s", without->text);
 }
 
 void af_rung_torch_change(struct af_rung_context *context)

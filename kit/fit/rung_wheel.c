@@ -97,14 +97,6 @@ static const char *listed_text(const struct af_rung_context *context)
                         : af_arena_format(context->arena, "wheels listed by %s", date);
 }
 
-static bool torch_lacks_all_gpus(const struct af_fit_context *fit)
-{
-    for (size_t i = 0; i < fit->view_count; i++)
-        if (af_view_torch_lacks_all(&fit->views[i]) != NULL)
-            return true;
-    return false;
-}
-
 /* Fills the counts. */
 static void count_filters(struct af_rung_context *context)
 {
@@ -113,7 +105,7 @@ static void count_filters(struct af_rung_context *context)
     bool one = context->fit->view_count == 1;
     size_t rejected[AF_REASON_REJECTING_GROUPS + 1] = {0};
     struct af_filter_counts *rows =
-        af_arena_array(context->arena, AF_REASON_REJECTING_GROUPS + 2, sizeof *rows);
+        af_arena_array(context->arena, AF_REASON_REJECTING_GROUPS + 1, sizeof *rows);
     for (size_t i = 0; i < decision->candidate_count; i++)
         rejected[af_verdict_group(decision->candidates[i].reason_bits)]++;
     size_t left = decision->candidate_count;
@@ -126,9 +118,6 @@ static void count_filters(struct af_rung_context *context)
                     : groups_of_all[group],
                 left};
     }
-    if (left > 0 && torch_lacks_all_gpus(context->fit))
-        rows[decision->filter_count++] =
-            (struct af_filter_counts){"with a torch that was compiled for the GPU", 0};
     decision->filter_counts = rows;
 }
 
@@ -418,13 +407,6 @@ void af_rung_wheel(struct af_rung_context *context)
     if (context->fit->options->publisher_list_count > 0)
         af_rung_add_reason(context, AF_REASON_PUBLISHERS_LIMITED, "%s",
                            publishers_text(context));
-    for (size_t i = 0; i < context->fit->view_count; i++) {
-        const struct af_view_gpu *gpu = af_view_torch_lacks_all(&context->fit->views[i]);
-        context->view = &context->fit->views[i];
-        if (gpu != NULL)
-            af_rung_add_reason(context, AF_REASON_TORCH_SM, "%s", gpu->text);
-    }
-    context->view = NULL;
     af_rung_finish(context);
     if (context->rung->answer != AF_YES)
         af_rung_find_near_misses(context);
