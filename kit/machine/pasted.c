@@ -26,7 +26,8 @@ static size_t escape_len(const char *at, const char *end)
     return (size_t)((byte < end ? byte + 1 : end) - at);
 }
 
-/* The bytes of "2025-11-27T00:45:36.445695 - ", which loggers add, wherever they stand. */
+/* The bytes of "2025-11-27T00:45:36.445695 - " or "2025-11-27T00:45:36.4Z", which loggers add,
+   wherever they stand. */
 static size_t timestamp_len(const char *at, const char *end)
 {
     static const char form[] = "0000-00-00 00:00:00";
@@ -42,8 +43,10 @@ static size_t timestamp_len(const char *at, const char *end)
     const char *rest = at + sizeof form - 1;
     while (rest < end && (isdigit((unsigned char)*rest) || *rest == '.'))
         rest++;
-    if (end - rest >= 2 && memcmp(rest, " -", 2) == 0 && (end - rest == 2 || rest[2] == ' '))
-        rest += end - rest == 2 ? 2 : 3;
+    rest += rest < end && *rest == 'Z';
+    if (end - rest >= 2 && memcmp(rest, " -", 2) == 0 &&
+        (end - rest == 2 || (unsigned char)rest[2] <= ' '))
+        rest += end - rest == 2 || rest[2] != ' ' ? 2 : 3;
     return (size_t)(rest - at);
 }
 
@@ -158,11 +161,9 @@ void af_pasted_end(struct af_pasted_reader *reader)
     af_text_release(&reader->notes);
 }
 
-/* The first byte that is no blank and no byte order mark; 0: there is none. */
+/* The first byte that is no blank; 0: there is none. */
 static char first_byte(struct af_span text)
 {
-    if (text.len >= 3 && memcmp(text.data, "\xEF\xBB\xBF", 3) == 0)
-        text = (struct af_span){text.data + 3, text.len - 3};
     text = af_text_trim(text);
     return text.len > 0 ? text.data[0] : '\0';
 }
@@ -242,6 +243,8 @@ static bool is_foreign(struct af_span bytes)
 enum anyflash_status af_machine_read(struct af_machine *machine, struct af_span bytes,
                                      const char *name, struct anyflash_error *err)
 {
+    if (bytes.len >= 3 && memcmp(bytes.data, "\xEF\xBB\xBF", 3) == 0)
+        bytes = (struct af_span){bytes.data + 3, bytes.len - 3};
     bool json = begins_json(bytes) && (first_byte(bytes) != '[' || !af_pasted_recognise(bytes));
     if (!json)
         return af_pasted_read(machine, bytes, name, err);

@@ -1,5 +1,7 @@
 """`--machine` with text that people paste; tests/machine/pasted holds the texts."""
 import json
+import random
+import re
 import subprocess
 from pathlib import Path
 
@@ -48,6 +50,43 @@ def test_facts_of_the_decision_are_those_of_the_text(anyflash, name):
     for fact, expected in json.loads((TEXTS / f"{name}.json").read_text()).items():
         if fact in used and fact != "gpus" and not isinstance(expected, dict):
             assert used[fact] == expected, fact
+
+
+def facts_of(anyflash, path, text):
+    """What `machine` reads from the text, without where it was read."""
+    path.write_bytes(text.encode())
+    record = json.loads(anyflash("machine", "--json", "--machine", str(path)).out)
+    return re.sub(r"line \d+ of", "line of", json.dumps(record))
+
+
+def each_line(before="", after=""):
+    return lambda text: "\n".join(f"{before}{line}{after}" for line in text.split("\n"))
+
+
+# What mail programs, terminals, Markdown and logs of CI do to a text, which states the same.
+WRAPPINGS = {
+    "crlf": each_line(after="\r"),
+    "byte order mark": lambda text: "\ufeff" + text,
+    "quoted": each_line("> "),
+    "indented": each_line("    ", "  "),
+    "fenced": lambda text: f"<details>\n\n```text\n{text}\n```\n</details>\n",
+    "in colour": each_line("\x1b[0m", "\x1b[0m"),
+    "of GitHub Actions": each_line("2026-11-30T07:46:08.1234567Z "),
+    "with a greeting": lambda text: f"Hi all, any idea?\n\n{text}\n\nThanks in advance!\n",
+}
+
+
+def test_a_text_states_the_same_however_it_is_wrapped(anyflash, tmp_path):
+    texts = {path.stem: path.read_text() for path in TEXTS.glob("*.txt")}
+    texts.update((row["name"], row["text"]) for row in SAID)
+    path = tmp_path / "text.txt"
+    for name, text in texts.items():
+        facts = facts_of(anyflash, path, text)
+        for wrapping in random.sample(sorted(WRAPPINGS), 3):
+            if text[0] in "[{" and wrapping in ("quoted", "in colour", "of GitHub Actions"):
+                continue  # JSON would not be JSON
+            wrapped = facts_of(anyflash, path, WRAPPINGS[wrapping](text))
+            assert wrapped == facts, (name, wrapping)
 
 
 @pytest.mark.parametrize("row", SAID, ids=lambda row: row["name"])
