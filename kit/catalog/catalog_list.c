@@ -13,7 +13,7 @@
 #define NUMBER_MAX 9999
 #define FIRST_CAPACITY 16u
 
-/* What the checks of one wheel need: the list, and where errors go. */
+/* The arguments of the checks of one wheel: the list, and where errors go. */
 struct adding {
     struct af_catalog_list *list;
     const char *place;

@@ -79,7 +79,7 @@ enum af_answer af_sm_in_torch(const struct af_catalog_torch_variant *variant, in
                                                                                 : AF_UNKNOWN;
 }
 
-/* Whether torch's CUDA is older than the first that has code for the GPU, whoever built it. */
+/* Whether the CUDA of this torch is older than the first CUDA that supports the GPU. */
 static bool is_cuda_too_old(const struct af_view_torch *torch, int sm)
 {
     return torch->cuda == AF_FACT_KNOWN && torch->cuda_major > 0 && torch->cuda_minor >= 0 &&

@@ -33,7 +33,7 @@ static const struct af_catalog_wheel *newest_version(const struct af_decision *d
 
 /*
  * Whether a wheel of the newest version that was made for exactly this machine would fit it;
- * any Python, system and processor will do where the machine's are unknown.
+ * an unknown Python, system or processor does not speak against it.
  */
 static bool could_fit(const struct af_rung_context *context, const struct af_view *view)
 {

@@ -1,8 +1,8 @@
 /*
  * rules_gpu.c: the rule whether the wheel can compute on the visible GPUs: which GPUs its own
  * code accepts, and which GPU code it contains. Wheels of flash-attn 2 contain no PTX, so a GPU
- * needs a cubin that runs on it. With several GPUs it is enough that one works, for which torch
- * was compiled, too; the others are named.
+ * needs a cubin that runs on it. With several GPUs, one that works is enough, if torch was
+ * compiled for it, too. The others are named.
  */
 #include <stdio.h>
 #include <string.h>

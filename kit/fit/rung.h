@@ -75,8 +75,8 @@ void af_rung_add_package_changes(struct af_rung_context *context, const char *ve
                                  const char *cuda);
 
 /*
- * Names the nearest torch build for all machines in the rung, with code for every GPU, else for
- * one of each; if there is none for the machine of view `at`, the GPU that its torch lacks.
+ * Names in the rung the nearest torch build for all machines. It has code for every GPU, or at
+ * least for one GPU of each machine. If no build serves view `at`, adds a reason with its GPU.
  */
 void af_rung_torch_for_gpu(struct af_rung_context *context, size_t at);
 

@@ -228,7 +228,7 @@ static bool better_build(const struct af_fit_context *fit, const struct found *a
     return is_exact(a) && !is_exact(b);
 }
 
-/* Makes the views in `changed` those of `fit` with the torch that was chosen. */
+/* Fills the views of `changed`: those of `fit`, but with the chosen torch. */
 static void change_views(struct af_fit_context *changed, const struct af_fit_context *fit,
                          const struct choice *choice, struct af_arena *arena)
 {
@@ -278,7 +278,7 @@ static void report_open(struct af_rung_context *context, uint64_t bits)
     }
 }
 
-/* Of the notes on the wheel beside the new torch, the one about GPUs. */
+/* Reports which GPUs the wheel does not support when the new torch is installed. */
 static void report_partly(struct af_rung_context *context, const struct found *found)
 {
     size_t count;
@@ -369,7 +369,7 @@ static void report_none(struct af_rung_context *context)
     af_rung_add_reason(context, AF_REASON_NO_TORCH_CHANGE, NULL);
 }
 
-/* The first choice of which it is known for which GPUs it is; NULL: there is none. */
+/* The first choice whose list of GPUs is known; NULL: there is none. */
 static const struct choice *first_choice(const struct af_fit_context *fit,
                                          struct choice choices[CHOICES_MAX])
 {

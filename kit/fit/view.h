@@ -109,8 +109,8 @@ bool af_view_uses_rocm(const struct af_view *view);
 bool af_view_gpus_are_too_old(const struct af_view *view);
 
 /*
- * The first GPU that FlashAttention supports, if torch was compiled for none of them; else
- * NULL. If FlashAttention supports none, the same of all GPUs.
+ * The first GPU that FlashAttention supports, if torch was compiled for none of these; else
+ * NULL. If FlashAttention supports no GPU here, all GPUs are looked at.
  */
 const struct af_view_gpu *af_view_torch_lacks_all(const struct af_view *view);
 
@@ -118,8 +118,8 @@ const struct af_view_gpu *af_view_torch_lacks_all(const struct af_view *view);
 bool af_view_torch_leaves_out(const struct af_view *view, const struct af_view_gpu *gpu);
 
 /*
- * "T4 (sm 7.5), V100 (sm 7.0)": the GPUs that are marked, each text once, with a word on
- * those that torch leaves out; in the arena.
+ * "T4 (sm 7.5), V100 (sm 7.0)": the marked GPUs, each text once. A GPU that torch leaves out
+ * says so: "GTX 1080 (sm 6.1; not in torch 2.9.1+cu128)". The text is in the arena.
  */
 const char *af_view_gpus_text(const struct af_view *view, const bool marked[AF_VIEW_GPUS_MAX],
                               struct af_arena *arena);

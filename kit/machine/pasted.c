@@ -26,8 +26,8 @@ static size_t escape_len(const char *at, const char *end)
     return (size_t)((byte < end ? byte + 1 : end) - at);
 }
 
-/* The bytes of "2025-11-27T00:45:36.445695 - " or "2025-11-27T00:45:36.4Z", which loggers add,
-   wherever they stand. */
+/* The length of a logger's timestamp at `at`: "2025-11-27T00:45:36.445695 - ", or
+   "2025-11-27T00:45:36.4Z"; 0: there is none. */
 static size_t timestamp_len(const char *at, const char *end)
 {
     static const char form[] = "0000-00-00 00:00:00";
@@ -161,7 +161,7 @@ void af_pasted_end(struct af_pasted_reader *reader)
     af_text_release(&reader->notes);
 }
 
-/* The first byte that is no blank; 0: there is none. */
+/* The first byte that is not a blank; 0 if all are blank. */
 static char first_byte(struct af_span text)
 {
     text = af_text_trim(text);
